@@ -48,6 +48,19 @@ type PanelBox = Point & {
   rgb: (name: string) => number[];
   pale: (name: string, share: number) => string;
   ink: (name: string, share: number) => string;
+  columns: Record<string, Float32Array>; // of the view
+  // A matrix of a panel as an image, made once for each key; by powers of ten without colourOf.
+  image: (
+    panel: any,
+    key: string | number,
+    columns: number,
+    rows: number,
+    valueAt: (cell: number) => number | undefined,
+    colourOf?: (value: number) => number[],
+  ) => any;
+  exact: (value: number) => string;
+  number: (value: number) => string;
+  short: (value: number, digits?: number) => string;
 };
 type PanelKind = {
   heights: (panel: any, box: PanelBox) => number[];

@@ -7,9 +7,8 @@ from app.choices import lines, pages, possible, recordings
 from app.choices.described import kernel_options
 from app.choices.page import Correction, Descriptions, Page, State, put
 from app.parts.explained import story_of
-from explainers.stories.coalescing import coalescing, story, ways
-from explainers.stories.coalescing.coalescing import LAYOUT
-from explainers.stories.coalescing.story import Look, name_of
+from explainers.stories.coalescing import story
+from explainers.stories.coalescing.story import LAYOUT, STRIDE, WAYS, Look, has_layouts, has_ways, name_of
 from kernels.catalog import Catalog
 from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
@@ -26,12 +25,12 @@ def page(catalog: Catalog) -> Page:
 
 
 def _with_ways(kernels: Mapping[str, KernelSpec]) -> list[str]:
-    return [name for name, spec in kernels.items() if ways.accepts(spec)]
+    return [name for name, spec in kernels.items() if has_ways(spec)]
 
 
 def subject(page: Page, state: State, backend: str) -> Look:
     if state["view"] == "ways":
-        of_ways = {way.title: page.request_of(state, backend=backend, **way.fields) for way in ways.WAYS}
+        of_ways = {title: page.request_of(state, backend=backend, **fields) for title, fields in WAYS.items()}
         known_ways = {title: r for title, r in of_ways.items() if backend != "recorded" or recordings.has(r)}
         shown = known_ways or of_ways
         return Look(next(iter(shown.values())), tuple(shown.values()), "", tuple(shown))
@@ -59,14 +58,14 @@ def _in_layout(page: Page, state: State, layout: str, backend: str) -> Request:
 
 def kernels_of_view(page: Page, state: State) -> list[str]:
     """The kernels of a view: for layouts, those whose problem has a layout."""
-    return [name for name, spec in page.kernels.items() if state["view"] != "layouts" or coalescing.has_layouts(spec)]
+    return [name for name, spec in page.kernels.items() if state["view"] != "layouts" or has_layouts(spec)]
 
 
 def correct(page: Page, state: State) -> list[Correction]:
     """Corrects the kernel and the source line. Each layout has the smallest width that it takes."""
     if state["view"] == "ways":  # the kernel must have the ways, and the link ask for no other layout or line
-        fields, has_ways = page.fields(state), state["kernel"] in _with_ways(page.kernels) and not state["line"]
-        if not has_ways or any(state[name] != fields[name].default for name in (LAYOUT, ways.STRIDE, "width")):
+        fields, known = page.fields(state), state["kernel"] in _with_ways(page.kernels) and not state["line"]
+        if not known or any(state[name] != fields[name].default for name in (LAYOUT, STRIDE, "width")):
             state["view"] = "attention"
     corrections = lines.correct(page, state, "global", kernels_of_view(page, state))
     width = page.choices(state).get("width")

@@ -9,7 +9,7 @@ from app.choices.page import NONE, Correction, Descriptions, Page, State
 from app.measured import sweeps
 from app.parts import running
 from app.parts.explained import story_of
-from explainers.stories.precision import error_tables, gradients, precision, precision_charts, replay, rounding, story
+from explainers.stories.precision import error_tables, gradients, precision, replay, rounding, story
 from explainers.stories.precision.story import Look
 from explainers.story import picture, probed, stage
 from explainers.story.glossary import short
@@ -39,7 +39,7 @@ def subject(page: Page, state: State, backend: str) -> Look:
 
 def lead(look: Look) -> list[Block]:
     replayed = rounding.replay(running.run(look.request))
-    said, row = error_tables.lead_sentence(replayed)
+    said, row = story.lead_sentence(replayed)
     return [stage.text(said, links=[_row(replayed, row, "Open it in Online softmax")])]
 
 
@@ -86,7 +86,7 @@ def _sweep(field: str, table: pd.DataFrame, title: str, provenance: str) -> list
         f"O of the first query tile of head 0, {provenance}. The reference is float64 with Q, K and V before rounding."
     )
     chart = stage.chart(
-        precision_charts.sweep(field, table), f"O's error {title[0].lower()}{title[1:]}, for each type", said
+        error_tables.sweep(field, table), f"O's error {title[0].lower()}{title[1:]}, for each type", said
     )
     shown = table.assign(**{name: [short(v, 2) for v in table[name]] for name in ("RMS error of O", "relative error")})
     caption = f"{title}, in numbers. The last column names the step with the largest change of O."
@@ -99,7 +99,7 @@ def rows_tab(look: Look) -> list[Block]:
     links = [_row(replayed, int(row), f"row {row}") for row in replayed.worst_rows()[: error_tables.SHOWN_ROWS]]
     said = "The largest error of each row after the last step. The rows are of the traced query tile."
     chart = stage.chart(
-        precision_charts.tiles(replayed),
+        error_tables.tiles(replayed),
         "The largest error of scores, shares, sum and O for each row and key tile",
         "Scores and shares are of the keys of the tile. Sum and O are after the tile. The reference is float64 with Q, "
         "K and V before rounding.",

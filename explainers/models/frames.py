@@ -8,21 +8,17 @@ from explainers.story.frames import Frame, Number, Rect
 class ShownTensor(TypedDict):
     """A tensor of global memory as a matrix: its last two axes, and one slice of the other axes.
 
-    symbol: the name in the probes.
-    rows, cols: of the drawn matrix, at most tensor_windows.MOST_SHOWN each.
+    rows, cols: of the drawn matrix, at most generic.MOST_SHOWN each.
     row0, col0: its first row and column.
     of_rows, of_cols: of the whole slice.
     row_axis, col_axis: the names of the axes. row_axis is empty for a tensor of one dimension.
-    slice: the slice in words, empty for a tensor of one slice.
-    role: input, output or scratch.
     shape, axes: of the whole tensor.
-    whole: false if the run keeps no values.
 
     Column tensor_<its place in the list>: its values [rows, cols] after the run, empty without kept values.
     """
 
     name: str
-    symbol: str
+    symbol: str  # the name in the probes
     rows: int
     cols: int
     row0: int
@@ -31,23 +27,19 @@ class ShownTensor(TypedDict):
     of_cols: int
     row_axis: str
     col_axis: str
-    slice: str
+    slice: str  # the slice in words, empty for a tensor of one slice
     dtype: str
-    role: str
+    role: str  # input, output or scratch
     shape: list[int]
     axes: list[str]
-    whole: bool
+    whole: bool  # false if the run keeps no values
 
 
 class ShownValue(TypedDict):
     """A logged value as a matrix by its last two keys. The other keys have the values of the first record. A value with
     one key is a row, a value without keys one cell.
 
-    event: its name.
-    keys: all keys, in order.
     rows, cols, row0, col0, row_key, col_key, slice: see ShownTensor.
-    count: the number of its records, over all keys.
-    left_out: the number of its records outside the matrix.
     low, high: the range of its finite values, or None.
 
     Columns value_<its place>_step, value_<its place>_cell and value_<its place>: for each record in order the frame,
@@ -55,8 +47,8 @@ class ShownValue(TypedDict):
         frame.
     """
 
-    event: str
-    keys: list[str]
+    event: str  # its name
+    keys: list[str]  # all keys, in order
     rows: int
     cols: int
     row0: int
@@ -64,8 +56,8 @@ class ShownValue(TypedDict):
     row_key: str
     col_key: str
     slice: str
-    count: int
-    left_out: int
+    count: int  # the number of its records, over all keys
+    left_out: int  # the number of its records outside the matrix
     low: Number
     high: Number
 
@@ -73,19 +65,17 @@ class ShownValue(TypedDict):
 class TouchedTensor(TypedDict):
     """The bytes of a tensor in global memory with one kind of access (load or store) in a step.
 
-    bytes: over all accesses.
     rect: the smallest rectangle of the drawn matrix around the elements, in rows and columns of the whole slice. None
         without drawn elements.
     cells: [row, first column, last column] runs. None if they fill the rectangle, or if there are too many.
-    elsewhere: the number of elements outside the drawn part.
     """
 
     tensor: str
     kind: str
-    bytes: int
+    bytes: int  # over all accesses
     rect: Rect | None
     cells: list[list[int]] | None
-    elsewhere: int
+    elsewhere: int  # the number of elements outside the drawn part
 
 
 class Logged(TypedDict):
@@ -104,14 +94,10 @@ class Logged(TypedDict):
 
 
 class TensorsFrame(Frame):
-    """One step.
+    """One step."""
 
-    launch: 0 for the first.
-    role: of the step's warps, empty for a kernel without roles.
-    """
-
-    launch: int
-    role: str
+    launch: int  # 0 for the first
+    role: str  # of the step's warps, empty for a kernel without roles
     touched: list[TouchedTensor]
     logged: list[Logged]
 
@@ -134,14 +120,10 @@ class Touched(TypedDict):
 
 
 class Held(TypedDict):
-    """A tensor's part in the block's shared memory.
+    """A tensor's part in the block's shared memory."""
 
-    rects: one for each tile with known elements.
-    bytes: as stored.
-    """
-
-    rects: list[Rect]
-    bytes: int
+    rects: list[Rect]  # one for each tile with known elements
+    bytes: int  # as stored
 
 
 class Used(TypedDict):
@@ -152,22 +134,14 @@ class Used(TypedDict):
 
 
 class TilingFrame(Frame):
-    """One step.
+    """One step."""
 
-    touched: the tensors of the picture with reads or writes in global memory.
-    resident: tensor -> its part in shared memory after the step.
-    uses: the step's reads from shared memory.
-    scores: its computed scores, or None.
-    o: the place of O after the step in the column `o`, or -1.
-    bytes: "K load" -> bytes of global memory so far, of every tensor.
-    """
-
-    touched: list[Touched]
-    resident: dict[str, Held]
-    uses: list[Used]
-    scores: Rect | None
-    o: int
-    bytes: dict[str, int]
+    touched: list[Touched]  # the tensors of the picture with reads or writes in global memory
+    resident: dict[str, Held]  # tensor -> its part in shared memory after the step
+    uses: list[Used]  # the step's reads from shared memory
+    scores: Rect | None  # its computed scores, or None
+    o: int  # the place of O after the step in the column `o`, or -1
+    bytes: dict[str, int]  # "K load" -> bytes of global memory so far, of every tensor
 
 
 class MatricesMeta(TypedDict):
@@ -175,12 +149,9 @@ class MatricesMeta(TypedDict):
 
     n, keys, d: queries, keys, and numbers of a query.
     row0, rows: the traced query tile.
-    head: counted over the batch.
     causal, offset: query i sees no key beyond i + offset.
-    traced: the tensors with counted bytes.
     places: tensor, with its name in the frames -> its part and its colour: Q, K, V, S, P or O. Other tensors have no
         part.
-    blocks: [first row, last row, first column, last column, block] of each block's part of O.
 
     Columns: q [n, d], k, v [keys, d] of the head. s [rows, keys]. s_logged [rows, keys]: 1 for a logged score. p
         [rows, keys]: a weight over its row's largest. o [states, rows, d]. o_since [rows, d]: the first state
@@ -193,57 +164,41 @@ class MatricesMeta(TypedDict):
     d: int
     row0: int
     rows: int
-    head: int
-    traced: list[str]
+    head: int  # counted over the batch
+    traced: list[str]  # the tensors with counted bytes
     places: dict[str, str]
-    blocks: list[list[int]]
+    blocks: list[list[int]]  # [first row, last row, first column, last column, block] of each block's part of O
     causal: bool
     frames: list[TilingFrame]
 
 
 class GridFrame(Frame):
-    """A moment with the start or end of blocks.
+    """A moment with the start or end of blocks."""
 
-    at: on the axis of time.
-    launch: the launch with cells in the picture.
-    """
-
-    at: float
-    launch: int
+    at: float  # on the axis of time
+    launch: int  # the launch with cells in the picture
 
 
 class GridLaunch(TypedDict):
     """A launch's items as cells.
 
     rows, cols: the number of rows and columns.
-    row_name: the kind of a row, for example sequence.
-    row_names: the name of each row, its number without one.
-    item: the name of a cell, empty if a cell is a block.
-    per_item: blocks of a cell, side by side.
-    blocks: all blocks.
-    threads: of a block.
     """
 
     entry: str
-    item: str
-    blocks: int
+    item: str  # the name of a cell, empty if a cell is a block
+    blocks: int  # all blocks
     rows: int
     cols: int
-    row_name: str
-    row_names: list[str]
-    per_item: int
-    threads: int
+    row_name: str  # the kind of a row, for example sequence
+    row_names: list[str]  # the name of each row, its number without one
+    per_item: int  # blocks of a cell, side by side
+    threads: int  # of a block
 
 
 class GridMeta(TypedDict):
     """The fields of the view.
 
-    multiprocessors: SMs with a block.
-    all: SMs of the GPU.
-    unit: of time, µs or turn.
-    end: of the last block.
-    said: the source of the times.
-    traced: the item of the other pictures, or -1.
     recorded: a problem and a build with recorded times, in words and as a link's choices, if this run has none.
 
     Columns, an entry for each block: launch, block, sm, start, end, low, high (its part of the lane), first, last
@@ -251,13 +206,13 @@ class GridMeta(TypedDict):
     """
 
     launches: list[GridLaunch]
-    multiprocessors: int
-    all: int
-    unit: str
-    end: float
-    said: str
+    multiprocessors: int  # SMs with a block
+    all: int  # SMs of the GPU
+    unit: str  # of time, µs or turn
+    end: float  # of the last block
+    said: str  # the source of the times
     gpu: str
-    traced: int
+    traced: int  # the item of the other pictures, or -1
     recorded: NotRequired[dict[str, object]]
 
 
@@ -273,16 +228,12 @@ class Plane(TypedDict):
 
 
 class Moment(TypedDict):
-    """A step of the trace.
-
-    parts: [plane, kind, first, number] of its rectangles in the columns.
-    windows: axis -> the first and last drawn index.
-    """
+    """A step of the trace."""
 
     launch: int
     block: int
-    parts: list[list[int]]
-    windows: dict[str, list[int]]
+    parts: list[list[int]]  # [plane, kind, first, number] of its rectangles in the columns
+    windows: dict[str, list[int]]  # axis -> the first and last drawn index
 
 
 class ThreadsMeta(TypedDict):
@@ -291,20 +242,15 @@ class ThreadsMeta(TypedDict):
     launches: entry, grid, block, threads, the expressions of both, item, blocks of an item, first and number of the
         traced blocks, and rows: queries of an item, items of a head, queries of a head, None unless items are query
         tiles.
-    kinds: the uses of an element by a thread.
-    of_frame: each frame's moment.
-    lines: sets of FILE:LINE.
-    threads: of the largest block.
-    left_out: sentences on the parts left out for their size.
 
     Columns: thread, row0, row1, col0, col1 of each rectangle. ran [moments, threads]: a place in `lines`, or -1.
     """
 
     launches: list[dict]
     planes: list[Plane]
-    kinds: list[str]
+    kinds: list[str]  # the uses of an element by a thread
     moments: list[Moment]
-    of_frame: list[int]
-    lines: list[list[str]]
-    threads: int
-    left_out: list[str]
+    of_frame: list[int]  # each frame's moment
+    lines: list[list[str]]  # sets of FILE:LINE
+    threads: int  # of the largest block
+    left_out: list[str]  # sentences on the parts left out for their size

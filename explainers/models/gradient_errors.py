@@ -17,18 +17,12 @@ Errors = dict[str, dict[str, float]]  # step -> gradient -> its relative error s
 
 
 class Rounds(NamedTuple):
-    """The tensors that a replay rounds to the inputs' type.
+    """The tensors that a replay rounds to the inputs' type."""
 
-    stored: O and LSE, as the forward stored them.
-    weights: P for dV.
-    scores: dS for dK and dQ.
-    outputs: the gradients.
-    """
-
-    stored: bool = False
-    weights: bool = False
-    scores: bool = False
-    outputs: bool = False
+    stored: bool = False  # O and LSE, as the forward stored them
+    weights: bool = False  # P for dV
+    scores: bool = False  # dS for dK and dQ
+    outputs: bool = False  # the gradients
 
 
 STEPS = {

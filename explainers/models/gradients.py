@@ -30,12 +30,11 @@ class Product(NamedTuple):
     """One of the five products of a tile.
 
     made, reads: parts.
-    said: its formula.
     """
 
     made: str
     reads: tuple[str, str]
-    said: str
+    said: str  # its formula
 
 
 PRODUCTS = (
@@ -143,7 +142,7 @@ def few_terms(request: Request) -> bool:
 
 
 def item_of(request: Request, item: str, head: int, tile: int) -> int:
-    """The number of a head's tile among the items of a kind. Of items that share the tile, the first."""
+    """The number of a head's tile among the items of a kind. It is the first of items that share the tile."""
     launch, tiles = _launch_of(request, item), tiles_of(request, item)
     tile = min(tile, tiles - 1)
     if launch.heads:

@@ -9,6 +9,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from math import prod
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -16,12 +17,13 @@ import pandas as pd
 from explainers.models.frames import GridFrame, GridLaunch, GridMeta
 from explainers.models.schedules import Schedule, recorded_build, schedule_of
 from explainers.story import stage
-from explainers.story.glossary import count, listed
+from explainers.story.words import Words
 from kernels.core.launch import Launch, Plan
 from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
 from kernels.core.tensors import Initial, Role
 
+WORDS = Words.of("explainers.models", "grid_words.toml")
 MOST = 1000  # steps. With more moments, neighbouring moments share a step.
 
 
@@ -29,15 +31,13 @@ MOST = 1000  # steps. With more moments, neighbouring moments share a step.
 class Grid:
     """The grid of a request.
 
-    frames: one for each moment with the start or end of blocks.
     meta, columns: of the view `grid`.
-    states: the strip.
     """
 
-    frames: list[GridFrame]
+    frames: list[GridFrame]  # one for each moment with the start or end of blocks
     meta: GridMeta
     columns: dict[str, np.ndarray]
-    states: list[stage.State]
+    states: list[stage.State]  # the strip
 
 
 def explain(request: Request, schedule: Schedule, traced: bool = True, names: Sequence[str] = ()) -> Grid:
@@ -49,11 +49,13 @@ def explain(request: Request, schedule: Schedule, traced: bool = True, names: Se
     plan = request.plan
     launches = [_launch(launch, plan, names) for launch in plan.launches]
     table = lanes(schedule.table)
-    moments = _moments(table)
+    moments = np.unique(np.concatenate([table.begins, table.ends]))  # each start or end of a block
+    if len(moments) > MOST:
+        moments = moments[np.unique(np.linspace(0, len(moments) - 1, MOST).round().astype(int))]
     first = np.searchsorted(moments, table.begins, "right") - 1  # the step of its start
     last = np.searchsorted(moments, table.ends, "left")  # the step of its end
     lines = [_signature(request.kernel, launch.entry) for launch in plan.launches]
-    frames = GridFrames(table, launches, schedule, lines).all(moments, first, last)
+    frames = _frames(table, launches, schedule, lines, moments, first, last)
     meta: GridMeta = {
         "launches": launches,
         "multiprocessors": int(table.sm.max()) + 1 if len(table) else 1,
@@ -132,36 +134,29 @@ def _launch(launch: Launch, plan: Plan, names: Sequence[str] = ()) -> GridLaunch
         before it, or one row. With a counter, blocks take items as they come. A cell is then a block, because the
         block of an item is not known.
     """
-    shared = {t.name for t in plan.tensors if t.initial is Initial.RESTORED}
-    if shared & set(launch.tensors):
-        bare = {"entry": launch.entry, "item": "", "blocks": launch.blocks, "threads": launch.threads}
-        return {**bare, "rows": 1, "cols": launch.blocks, "row_name": "", "row_names": [], "per_item": 1}  # type: ignore[typeddict-item]
     output = next((t for t in plan.tensors if t.role is Role.OUTPUT), None)
-    axes = output.axes if output else ()
+    counters = {t.name for t in plan.tensors if t.initial is Initial.RESTORED}
+    if counters & set(launch.tensors):
+        item, items, per_item, output = "", launch.blocks, 1, None
+    else:
+        item, items, per_item = launch.item, launch.items, launch.blocks_per_item
+    axes, shape = (output.axes, output.shape) if output else ((), ())
     before = next((n for n, axis in enumerate(axes) if axis in launch.item.split()), 0)
-    rows = prod(output.shape[:before]) if output else 1
-    if launch.items % rows:
+    rows = prod(shape[:before])
+    if items % rows:
         rows, before = 1, 0
-    named = [axis for axis, size in zip(axes[:before], output.shape if output else ()) if size > 1]
+    row_names = [*names] if len(names) == rows else [str(row) for row in range(rows)]
     return {
         "entry": launch.entry,
-        "item": launch.item,
+        "item": item,
         "blocks": launch.blocks,
         "rows": rows,
-        "cols": launch.items // rows,
-        "row_name": " and ".join(named),
-        "row_names": [*names] if len(names) == rows else [str(row) for row in range(rows)],
-        "per_item": launch.blocks_per_item,
+        "cols": items // rows,
+        "row_name": " and ".join(axis for axis, size in zip(axes[:before], shape) if size > 1),
+        "row_names": row_names if item else [],
+        "per_item": per_item,
         "threads": launch.threads,
     }
-
-
-def _moments(table: pd.DataFrame) -> np.ndarray:
-    """The times of the steps: each start or end of a block, or as many of these as there can be steps."""
-    moments = np.unique(np.concatenate([table.begins, table.ends]))
-    if len(moments) <= MOST:
-        return moments
-    return moments[np.unique(np.linspace(0, len(moments) - 1, MOST).round().astype(int))]
 
 
 def _states(
@@ -175,9 +170,8 @@ def _states(
         np.add.at(change, first[part.index], 1)
         np.add.at(change, last[part.index], -1)
         busy += np.cumsum(change)[:-1] > 0
-    when = [f"{f['at']:,.2f} µs" if schedule.timed else f"{max(1, int(np.ceil(f['at']))):,}" for f in frames]
     return [
-        stage.State("time" if schedule.timed else "turn", when),
+        stage.State("time" if schedule.timed else "turn", [_clock(f["at"], schedule) for f in frames]),
         stage.State("blocks running", (begun - ended).tolist()),
         stage.State("blocks done", ended.tolist(), of=len(table)),
         stage.State("SMs busy", busy.tolist(), of=schedule.multiprocessors),
@@ -190,77 +184,77 @@ def _by_step(step: np.ndarray, steps: int) -> list[np.ndarray]:
     return np.split(order, np.searchsorted(step[order], np.arange(1, steps)))
 
 
-class GridFrames:
-    """Builds the frames, step by step. A block is its place in the table."""
-
-    def __init__(
-        self, table: pd.DataFrame, launches: list[GridLaunch], schedule: Schedule, lines: list[dict[str, int]]
-    ) -> None:
-        self.launches, self.schedule, self.count, self.lines = launches, schedule, len(table), lines
-        self.launch, self.block, self.sm, self.start, self.end, self.head = (
-            table[name].to_numpy() for name in ("launch", "block", "sm", "start", "end", "head")
+def _frames(
+    table: pd.DataFrame,
+    launches: list[GridLaunch],
+    schedule: Schedule,
+    lines: list[dict[str, int]],
+    moments: np.ndarray,
+    first: np.ndarray,
+    last: np.ndarray,
+) -> list[GridFrame]:
+    """A frame for each moment. first, last: the steps of each block's start and end."""
+    of = {name: table[name].to_numpy() for name in ("launch", "block", "sm", "start", "end", "head")}
+    starts, ends = _by_step(first, len(moments)), _by_step(last, len(moments))
+    running, done, launch, at = 0, 0, 0, 0.0
+    made: list[GridFrame] = []
+    for moment, begun, ended in zip(moments, starts, ends):
+        running, done = running + len(begun) - len(ended), done + len(ended)
+        launch = int(of["launch"][begun].max()) if len(begun) else launch
+        if schedule.timed:
+            at = float(moment)
+        else:
+            at = float(max(at, *of["head"][begun], *(() if len(begun) else of["end"][ended])))
+        took = of["end"][ended] - of["start"][ended]
+        row: dict[str, Any] = {
+            "timed": schedule.timed,
+            "clock": _clock(at, schedule),
+            "several": len(launches) > 1,
+            "entry": launches[launch]["entry"],
+            "running": running,
+            "done": done,
+            "all": len(table),
+            "starts": len(begun),
+            "ends": len(ended),
+            "begun": _named(begun, of, launches),
+            "ended": _named(ended, of, launches),
+            "sms": np.unique(of["sm"][begun]),
+            "lasted": " to ".join(dict.fromkeys(f"{t:,.2f}" for t in (took.min(), took.max()))) if len(took) else "",
+        }
+        row["changes"] = WORDS.parts("changes", row)
+        made.append(
+            {
+                "tile": launch,
+                "title": WORDS.say("title", row),
+                "sentence": WORDS.say("sentence", row),
+                "at": at,
+                "launch": launch,
+                "lines": lines[launch],
+            }
         )
+    return made
 
-    def all(self, moments: np.ndarray, first: np.ndarray, last: np.ndarray) -> list[GridFrame]:
-        starts, ends = _by_step(first, len(moments)), _by_step(last, len(moments))
-        running, done, launch, at = 0, 0, 0, 0.0
-        made: list[GridFrame] = []
-        for n, moment in enumerate(moments):
-            begun, ended = starts[n], ends[n]
-            running, done = running + len(begun) - len(ended), done + len(ended)
-            launch = int(self.launch[begun].max()) if len(begun) else launch
-            at = float(
-                moment if self.schedule.timed else max(at, *self.head[begun], *(() if len(begun) else self.end[ended]))
-            )
-            when = self._when(at)
-            left = f"{running:,} run, {done:,} of {self.count:,} are done." if running else f"All {done:,} are done."
-            if not running and done < self.count:
-                left = f"None runs now, {done:,} of {self.count:,} are done."
-            sentence = f"{when[0].upper()}{when[1:]}: {self._said(begun, ended)}. {left}"
-            title = f"{self.launches[launch]['entry']} · {when}" if len(self.launches) > 1 else when
-            made.append(
-                {
-                    "tile": launch,
-                    "title": title,
-                    "at": at,
-                    "launch": launch,
-                    "sentence": sentence,
-                    "lines": self.lines[launch],
-                }
-            )
-        return made
 
-    def _when(self, at: float) -> str:
-        return f"{at:,.2f} µs" if self.schedule.timed else f"turn {max(1, int(np.ceil(at))):,}"
+def _named(some: np.ndarray, of: dict[str, np.ndarray], launches: list[GridLaunch]) -> str:
+    """Blocks in words: one with its place in the output, several by number. some: their places in the table."""
+    if not len(some):
+        return ""
+    launch, numbers = launches[of["launch"][some[0]]], np.sort(of["block"][some])
+    entries = [launches[n]["entry"] for n in np.unique(of["launch"][some])]
+    row, col = divmod(int(numbers[0]) // launch["per_item"], launch["cols"])
+    names: dict[str, Any] = {
+        **launch,
+        "number": len(some),
+        "several": len(launches) > 1,
+        "entries": entries,
+        "block": int(numbers[0]),
+        "last": int(numbers[-1]),
+        "together": len(entries) == 1 and numbers[-1] - numbers[0] == len(numbers) - 1,
+        "row": launch["row_names"][row] if launch["rows"] > 1 else "",
+        "col": col,
+    }
+    return WORDS.say("blocks", names)
 
-    def _said(self, begun: np.ndarray, ended: np.ndarray) -> str:
-        """The starts and ends of a step."""
-        parts = []
-        if len(ended):
-            took = self.end[ended] - self.start[ended]
-            lasted = " to ".join(dict.fromkeys(f"{t:,.2f}" for t in (took.min(), took.max())))
-            verb = "ends" if len(ended) == 1 else "end"
-            parts.append(f"{self._named(ended)} {verb}" + (f" after {lasted} µs" if self.schedule.timed else ""))
-        if len(begun):
-            on = np.unique(self.sm[begun])
-            where = f"SM {on[0]}" if len(on) == 1 else count(len(on), "SM")
-            parts.append(f"{self._named(begun)} {'begins' if len(begun) == 1 else 'begin'} on {where}")
-        return listed(parts) if parts else "nothing begins or ends"
 
-    def _named(self, some: np.ndarray) -> str:
-        """Blocks in words: one with its place in the output, several by number."""
-        launch, block = self.launches[self.launch[some[0]]], int(self.block[some[0]])
-        if len(some) > 1:
-            numbers, entries = (
-                np.sort(self.block[some]),
-                [self.launches[n]["entry"] for n in np.unique(self.launch[some])],
-            )
-            together = len(entries) == 1 and numbers[-1] - numbers[0] == len(numbers) - 1
-            of = f" of {listed(entries)}" if len(self.launches) > 1 else ""
-            return f"{len(some):,} blocks{of}" + (f" ({numbers[0]:,} to {numbers[-1]:,})" if together else "")
-        row, col = divmod(block // launch["per_item"], launch["cols"])
-        where = f"{launch['row_name']} {launch['row_names'][row]}, " if launch["rows"] > 1 else ""
-        of = f" of {launch['entry']}" if len(self.launches) > 1 else ""
-        if not launch["item"]:
-            return f"block {block:,}{of}"
-        return f"block {block:,}{of} ({where}{launch['item']} {col})"
+def _clock(at: float, schedule: Schedule) -> str:
+    return f"{at:,.2f} µs" if schedule.timed else f"{max(1, int(np.ceil(at))):,}"

@@ -41,11 +41,6 @@ def is_paged(title: str) -> bool:
 UNITS = {"seq_len": "tokens"}  # the sizes with a plain name
 
 
-def axis_title(field: str) -> str:
-    """Returns the swept field in words, with its name."""
-    return f"{UNITS[field]} ({field})" if field in UNITS else field
-
-
 LOG = alt.Scale(type="log", nice=False, padding=12)
 
 
@@ -56,8 +51,9 @@ def size_axis(rows: pd.DataFrame, field: str) -> alt.X:
     scale = (
         alt.Scale(type="log", base=2, nice=False, padding=14) if log else alt.Scale(zero=False, nice=False, padding=14)
     )
+    title = f"{UNITS[field]} ({field})" if field in UNITS else field
     axis = alt.Axis(values=ticks, format=",d", grid=False)
-    return alt.X(f"{field}:Q", title=axis_title(field), scale=scale, axis=axis)
+    return alt.X(f"{field}:Q", title=title, scale=scale, axis=axis)
 
 
 def sizes(part: pd.DataFrame, field: str) -> list[float]:

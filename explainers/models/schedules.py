@@ -23,15 +23,13 @@ class Schedule:
 
     table: launch, block, sm, start, end (in `unit`), begins, ends (as steps count time), head (the time at the
         block's start).
-    unit: µs, or turn if only the order is known.
-    said: the source, in a sentence.
     """
 
     table: pd.DataFrame
-    unit: str
+    unit: str  # µs, or turn if only the order is known
     multiprocessors: int
     gpu: str
-    said: str
+    said: str  # the source, in a sentence
 
     @property
     def timed(self) -> bool:

@@ -21,17 +21,12 @@ from kernels.run.results import Run
 
 @dataclass(frozen=True)
 class Row:
-    """A row of the request's query tile.
-
-    row: counted in its head.
-    head: counted over the batch, for a request without query tiles.
-    walk: the number of a walk over a part of the row's keys, or "" for the first.
-    """
+    """A row of the request's query tile."""
 
     request: Request
-    row: int
-    head: int = 0
-    walk: str = ""
+    row: int  # counted in its head
+    head: int = 0  # counted over the batch, for a request without query tiles
+    walk: str = ""  # the number of a walk over a part of the row's keys, or "" for the first
 
 
 WRONG = 1e-3  # a relative difference from float64 larger than fp32 rounding
@@ -66,20 +61,20 @@ def accepts(spec: KernelSpec) -> bool:
 
 def refusal(spec: KernelSpec) -> str:
     """The reason against a kernel in a sentence, or an empty text. Marks with the key `head` need no query tiles."""
-    lacking = probed.without_events(spec, _of_marks(spec) if spec.plain else NEEDS)
-    if not names_heads(spec):
+    found, needs = probed.values(spec), NEEDS
+    if spec.plain:  # every value has the keys `head` and `walk` if one has them
+        more = tuple(key for key in ("head", "walk") if any(key in found.get(event, ()) for event in OF_MARKS))
+        needs = {event: (*keys, *more) for event, keys in OF_MARKS.items()}
+    lacking = probed.without_events(spec, needs)
+    sample = probed.sample(spec)
+    if not spec.plain or "head" not in found.get("score", ()) or picture.by_tiles(sample):
         reason = tiling.refusal(spec) or lacking
         return f"{reason} Or give each marked value the key head." if spec.plain and picture.ITEM in reason else reason
     if probed.has_masks(spec):
         return f"{spec.name} solves a problem with more than a causal mask."
-    return lacking or _without_heads(probed.sample(spec))
-
-
-def _of_marks(spec: KernelSpec) -> dict[str, tuple[str, ...]]:
-    """OF_MARKS, with the keys `head` and `walk` for every value if one has them."""
-    found = probed.values(spec)
-    more = tuple(key for key in ("head", "walk") if any(key in found.get(event, ()) for event in OF_MARKS))
-    return {event: (*keys, *more) for event, keys in OF_MARKS.items()}
+    if not lacking and next(iter(sample.problem.heads()), None) is None:
+        return f"{spec.problem_type.__name__} gives no scores of its heads."
+    return lacking or picture.without_parts(sample)
 
 
 def is_ordinary(kernel: KernelSpec) -> bool:
@@ -100,40 +95,24 @@ def m_name(ordinary: bool, optimistic: bool) -> str:
 
 @dataclass(frozen=True, eq=False)
 class RowTruth:
-    """A row.
+    """A row."""
 
-    scores: of the keys that it sees, float64.
-    o: the kernel's output [head_dim], float32.
-    o_true: float64.
-    """
-
-    scores: np.ndarray
-    o: np.ndarray
-    o_true: np.ndarray
-
-
-def names_heads(spec: KernelSpec) -> bool:
-    """Whether a plain kernel's marks give the head of each score, and its items are no query tiles."""
-    return spec.plain and "head" in probed.values(spec).get("score", ()) and not picture.by_tiles(probed.sample(spec))
-
-
-def _without_heads(request: Request) -> str:
-    """The reason against a problem without a list of its heads, or an empty text."""
-    if next(iter(request.problem.heads()), None) is None:
-        return f"{request.kernel.problem_type.__name__} gives no scores of its heads."
-    return picture.without_parts(request)
+    scores: np.ndarray  # of the keys that it sees, float64
+    o: np.ndarray  # the kernel's output [head_dim], float32
+    o_true: np.ndarray  # float64
 
 
 def of_row(run: Run, head: int, row: int) -> RowTruth:
     """The truth of a row. head: counted over the batch. ProblemError for a row without keys."""
-    return _in_tile(run, head, row) if picture.by_tiles(run.request) else _of_head(run, head, row)
+    if not picture.by_tiles(run.request):
+        return _of_head(run, head, row)
+    return _of_query(run, [picture.matrix(run, place, head) for place in "QKVO"], row)
 
 
-def _in_tile(run: Run, head: int, row: int) -> RowTruth:
-    """The truth by the rows of Q and K."""
-    request, problem = run.request, run.request.problem
-    q, k, v, o = (picture.matrix(run, place, head) for place in "QKVO")
-    sees = row + picture.mask_offset(request) + 1 if problem.causal else len(k)
+def _of_query(run: Run, matrices: list[np.ndarray], row: int) -> RowTruth:
+    """The truth by the rows of Q and K. matrices: Q, K, V and O of the head."""
+    problem, (q, k, v, o) = run.request.problem, matrices
+    sees = row + picture.mask_offset(run.request) + 1 if problem.causal else len(k)
     if sees < 1:
         raise ProblemError(
             f"Row {row} sees no key: its last would be {sees - 1}. Choose row {row - sees + 1} or later."
@@ -160,18 +139,16 @@ LARGER = (1.0, 2.0, 4.0)  # times the scale from which the effect shows
 def wrong_rows(run: Run) -> dict[int, float]:
     """Row of the query tile -> its largest error, for each row with a wrong output. Infinite for NaN."""
     head, first, end = query_rows(run.request)
-    q, k, v, o = (picture.matrix(run, place, head) for place in "QKVO")
-    problem, offset = run.request.problem, picture.mask_offset(run.request)
+    matrices = [picture.matrix(run, place, head) for place in "QKVO"]
     rounding = 2.0 ** (1 - element_type(tensor_at(run.request, "O").dtype).digits)
     found = {}
     for row in range(first, end):
-        sees = row + offset + 1 if problem.causal else len(k)
-        if sees < 1:
+        try:
+            truth = _of_query(run, matrices, row)
+        except ProblemError:  # it sees no key
             continue
-        scores = reference.scores(q[row : row + 1], k, problem.sizes["scale"], False)[0][:sees]
-        due = reference.softmax(scores) @ v[:sees].astype(np.float64)
-        error = float(np.abs(o[row] - due).max())
-        if not error <= (WRONG + rounding) * max(1.0, float(np.abs(due).max())):
+        error = float(np.abs(truth.o - truth.o_true).max())
+        if not error <= (WRONG + rounding) * max(1.0, float(np.abs(truth.o_true).max())):
             found[row] = error if np.isfinite(error) else np.inf
     return found
 

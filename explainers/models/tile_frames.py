@@ -1,6 +1,6 @@
 """The frames of a query tile, step by step, with a sentence for each."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -8,7 +8,8 @@ import pandas as pd
 from explainers.models.frames import TilingFrame
 from explainers.story import picture
 from explainers.story.frames import Rect
-from explainers.story.glossary import UNORDERED, count, listed, phase_title, short
+from explainers.story.glossary import UNORDERED, phase_title
+from explainers.story.words import Words
 from kernels.core.request import Request
 from kernels.core.tensors import Tensor
 from kernels.trace.kinds import READS, WRITES
@@ -16,23 +17,23 @@ from kernels.trace.probes import Sites
 from kernels.trace.steps import StepRow, Steps
 from kernels.trace.trace import Trace
 
+WORDS = Words.of("explainers.models", "tile_words.toml")
+
 
 class Access(NamedTuple):
     """The accesses of one step to one tensor in one space.
 
-    kind: load or store for global memory, the event for shared memory.
     accesses, bytes: their number and their bytes.
     rect: the smallest rectangle of the touched elements. None for shared memory and for a tensor outside the picture.
-    span: the first and last byte touched.
     """
 
     tensor: str
     space: str
-    kind: str
+    kind: str  # load or store for global memory, the event for shared memory
     accesses: int
     bytes: int
     rect: Rect | None
-    span: tuple[int, int]
+    span: tuple[int, int]  # the first and last byte touched
 
 
 class _Group(NamedTuple):
@@ -47,13 +48,12 @@ class _Group(NamedTuple):
 class _Layout(NamedTuple):
     """The layout of a tensor in memory.
 
-    item: bytes of an element.
     row_step, col_step: elements from row to row and from column to column.
     rows, cols: of the tensor.
     box_rows, box_cols: of a box of the copy engine, or 1 and 0.
     """
 
-    item: int = 1
+    item: int = 1  # bytes of an element
     row_step: int = 1
     col_step: int = 1
     rows: int = 1
@@ -99,7 +99,11 @@ def accesses_of(
     if not len(starts):
         return per_step
     offset = trace.table["offset"].fill_null(0).to_numpy()[keep][order]
-    layouts = [_layout_of(request, one, drawn) for one in groups]
+    layouts: list[_Layout | None] = []
+    for one in groups:  # None outside the picture
+        known = drawn.get(one.tensor) if one.space == "global" else None
+        box = request.plan.box_of(known) if known and one.event == "tma" else None
+        layouts.append(_Layout.of(known, box) if known else None)
     touched = _touched(offset, group, groups, layouts)
     low = [np.minimum.reduceat(values, starts) for values in touched.low]
     high = [np.maximum.reduceat(values, starts) for values in touched.high]
@@ -112,14 +116,6 @@ def accesses_of(
         kind = event if space == "shared" else "load" if event in READS else "store"
         per_step[step].append(Access(tensor, space, kind, int(accesses), int(total[n]), rect, (from_byte, to_byte - 1)))
     return per_step
-
-
-def _layout_of(request: Request, group: _Group, drawn: dict[str, Tensor]) -> _Layout | None:
-    """The layout of a group's tensor in global memory, or None outside the picture."""
-    known = drawn.get(group.tensor) if group.space == "global" else None
-    if known is None:
-        return None
-    return _Layout.of(known, request.plan.box_of(known) if group.event == "tma" else None)
 
 
 def _touched(offset: np.ndarray, group: np.ndarray, groups: list[_Group], layouts: list[_Layout | None]) -> _Touched:
@@ -141,14 +137,10 @@ def _touched(offset: np.ndarray, group: np.ndarray, groups: list[_Group], layout
 
 
 class _Part(NamedTuple):
-    """A part of a tensor stored in shared memory in one step.
+    """A part of a tensor stored in shared memory in one step."""
 
-    span: first and last byte.
-    rect: its elements, None if they are not known.
-    """
-
-    span: tuple[int, int]
-    rect: Rect | None
+    span: tuple[int, int]  # first and last byte
+    rect: Rect | None  # its elements, None if they are not known
     bytes: int
 
     @classmethod
@@ -160,139 +152,137 @@ class _Part(NamedTuple):
         return self.span[0] <= span[1] and span[0] <= self.span[1]
 
 
-class TileFrames:
-    """Builds the frames, step by step. at: the places of the picture."""
+def frames_of(
+    at: dict[str, str],
+    accesses: list[list[Access]],
+    values: pd.DataFrame,
+    o_of_step: np.ndarray,
+    steps: Steps,
+    lit: list[dict[str, int]],
+) -> list[TilingFrame]:
+    """The frames, step by step.
 
-    def __init__(
-        self, at: dict[str, str], accesses: list[list[Access]], values: pd.DataFrame, o_of_step: np.ndarray
-    ) -> None:
-        self.at, self.accesses, self.o_of_step = at, accesses, o_of_step
-        self.values_of, self.rects = dict(tuple(values.groupby("step"))), _score_rects(values)
-        self.said: dict[str, list[str]] = {}
-
-    def all(self, steps: Steps, lit: list[dict[str, int]]) -> list[TilingFrame]:
-        held: dict[str, list[_Part]] = {}
-        arrived: dict[str, Rect] = {}  # tensor -> its last read
-        running: dict[str, int] = {}
-        at_work: dict[str, str] = {}  # role -> its place
-        frames, where = [], None
-        for number, step in enumerate(steps.table.itertuples()):
-            if (step.launch, step.block) != where:  # shared memory and registers belong to one block
-                held, arrived, at_work, where = {}, {}, {}, (step.launch, step.block)
-            made = self.accesses[number]
-            touched = [a for a in made if a.space == "global"]
-            arrived |= {a.tensor: a.rect for a in touched if a.kind == "load" and a.rect}
-            weights = self.rects.get(("p", number))
-            stored = [a for a in made if a.space == "shared" and a.kind in WRITES]
-            for tensor in dict.fromkeys(a.tensor for a in stored):
-                rect = arrived.get(tensor) or (weights if tensor in self.at else None)
-                part = _Part.of([a for a in stored if a.tensor == tensor], rect)
-                held = {**held, tensor: [*(p for p in held.get(tensor, []) if not p.meets(part.span)), part]}
-            for a in touched:
-                key = f"{a.tensor} {a.kind}"
-                running = {**running, key: running.get(key, 0) + a.bytes}
-            others = [said for role, said in at_work.items() if role and role != step.role]
-            meanwhile = f" Meanwhile, {listed(others)}." if others else ""
-            if number in steps.unordered:  # the places of the other roles are not known
-                meanwhile = f" {UNORDERED}"
-            frames.append(self._frame(number, step, held, running, lit[number], meanwhile))
-            at_work[step.role] = f"the {step.role} is at {_where(step)}"
-        return frames
-
-    def _frame(
-        self,
-        number: int,
-        step: StepRow,
-        held: dict[str, list["_Part"]],
-        running: dict[str, int],
-        lines: dict[str, int],
-        meanwhile: str,
-    ) -> TilingFrame:
-        made, scores = self.accesses[number], self.rects.get(("score", number))
+    at: the places of the picture.
+    values: the logged values, with their step.
+    o_of_step: TilingFrame.o of each step.
+    lit: the lines of each step.
+    """
+    values_of, rects = dict(tuple(values.groupby("step"))), _score_rects(values)
+    held: dict[str, list[_Part]] = {}
+    arrived: dict[str, Rect] = {}  # tensor -> its last read
+    running: dict[str, int] = {}
+    at_work: dict[str, str] = {}  # role -> its place
+    seen: dict[str, list[str]] = {}  # the words of a step -> the keys of each step with them
+    frames, where = list[TilingFrame](), None
+    for number, step in enumerate(steps.table.itertuples()):
+        if (step.launch, step.block) != where:  # shared memory and registers belong to one block
+            held, arrived, at_work, where = {}, {}, {}, (step.launch, step.block)
+        made, scores = accesses[number], rects.get(("score", number))
+        touched = [a for a in made if a.space == "global"]
+        arrived |= {a.tensor: a.rect for a in touched if a.kind == "load" and a.rect}
+        weights = rects.get(("p", number))
+        stored = [a for a in made if a.space == "shared" and a.kind in WRITES]
+        for tensor in dict.fromkeys(a.tensor for a in stored):
+            rect = arrived.get(tensor) or (weights if tensor in at else None)
+            part = _Part.of([a for a in stored if a.tensor == tensor], rect)
+            held = {**held, tensor: [*(p for p in held.get(tensor, []) if not p.meets(part.span)), part]}
+        for a in touched:
+            key = f"{a.tensor} {a.kind}"
+            running = {**running, key: running.get(key, 0) + a.bytes}
         read = [a for a in made if a.space == "shared" and a.kind in READS]
-        used = [(a.tensor, part) for a in read for part in held.get(a.tensor, []) if part.meets(a.span)]
-        values = self.values_of.get(number)
-        said = _sentence(step, made, scores, values, self._keys(made, scores), self.said)
-        return {
-            "tile": int(step.tile),
-            "title": _title(step),
-            "phase": step.phase,
-            "block": int(step.block),
-            "touched": [{"tensor": a.tensor, "kind": a.kind, "rect": a.rect} for a in made if a.rect],
-            "resident": {
-                tensor: {"rects": [p.rect for p in parts if p.rect], "bytes": sum(p.bytes for p in parts)}
-                for tensor, parts in held.items()
-            },
-            "uses": [{"tensor": tensor, "rect": part.rect} for tensor, part in used if part.rect],
-            "scores": scores,
-            "o": int(self.o_of_step[number]),
-            "bytes": running,
-            "lines": lines,
-            "sentence": said + meanwhile,
-            "details": self._details(step, made, scores, values),
-        }
-
-    def _keys(self, accesses: list[Access], scores: Rect | None) -> tuple[int, int] | None:
-        """The first and last key of a step, from its scores or from the loaded rows of K or V."""
-        if scores:
-            return scores[2], scores[3]
-        rows = (a.rect for a in accesses if a.rect and a.kind == "load" and self.at.get(a.tensor) in ("K", "V"))
-        return next(((rect[0], rect[1]) for rect in rows), None)
-
-    def _details(self, step: StepRow, accesses: list[Access], scores: Rect | None, values: pd.DataFrame | None) -> str:
-        """All rows and bytes of the step. values: the value records of the step, or None."""
-
-        def moved(space: str, *kinds: str) -> list[str]:
-            mine = [(self._place(a), a.bytes) for a in accesses if a.space == space and a.kind in kinds]
-            named = dict.fromkeys(name for name, _ in mine)
-            return [f"{name} ({sum(size for of, size in mine if of == name):,} bytes)" for name in named]
-
-        reads, writes, kept, boxes, used, fed = (
-            moved("global", "load"),
-            moved("global", "store"),
-            moved("shared", *(event for event in WRITES if event != "tma_smem")),
-            moved("shared", "tma_smem"),
-            moved("shared", *(event for event in READS if event != "product")),
-            moved("shared", "product"),
+        used = [(a.tensor, part.rect) for a in read for part in held.get(a.tensor, []) if part.meets(a.span)]
+        row = _row(step, made, scores, values_of.get(number), at)
+        row["others"] = [text for role, text in at_work.items() if role and role != step.role]
+        row["unordered"] = UNORDERED if number in steps.unordered else ""  # the places of the other roles are not known
+        at_work[step.role] = WORDS.say("elsewhere", row)
+        frames.append(
+            {
+                "tile": int(step.tile),
+                "title": WORDS.say("title", row),
+                "phase": step.phase,
+                "block": int(step.block),
+                "touched": [{"tensor": a.tensor, "kind": a.kind, "rect": a.rect} for a in made if a.rect],
+                "resident": {
+                    tensor: {"rects": [p.rect for p in parts if p.rect], "bytes": sum(p.bytes for p in parts)}
+                    for tensor, parts in held.items()
+                },
+                "uses": [{"tensor": tensor, "rect": rect} for tensor, rect in used if rect],
+                "scores": scores,
+                "o": int(o_of_step[number]),
+                "bytes": running,
+                "lines": lit[number],
+                "sentence": _sentence(row, seen),
+                "details": WORDS.say("details", row | {"exactly": WORDS.parts("exactly", row)}),
+            }
         )
-        parts = []
-        if boxes:
-            parts.append(f"asks the copy engine (TMA) to bring {listed(reads)} into shared memory")
-        elif reads:
-            parts.append(f"reads {listed(reads)} from global memory")
-        if kept:
-            parts.append(
-                f"copies {listed(kept)} into shared memory"
-                if reads and not boxes
-                else f"keeps {listed(kept)} in shared memory"
-            )
-        if used:
-            parts.append(f"reads {listed(used)} from shared memory")
-        if fed:
-            parts.append(f"has the tensor cores fetch {listed(fed)} from shared memory")
-        if scores and step.phase.startswith("scores"):
-            r0, r1, c0, c1 = scores
-            parts.append(
-                f"computes the scores of {_span(r0, r1, 'query', 'queries')} with {_span(c0, c1, 'key', 'keys')}"
-            )
-        if step.phase in ("softmax", "check_sums") and values is not None:
-            parts.append("updates each row's running max m and sum l" + _first_row_numbers(values))
-        if writes:
-            parts.append(f"writes {listed(writes)} to global memory")
-        if step.phase == "softmax" and values is None:
-            parts.append("takes the weights against the m of the tiles before")
-        if step.phase == "output_done":
-            parts.append("has O so far from the tensor cores")
-        role = f"{step.role}, " if step.role else ""
-        return f"Block {step.block}, {role}{_where(step)}: {listed(parts) if parts else 'moves nothing'}."
+    return frames
 
-    def _place(self, access: Access) -> str:
-        """The touched part of the tensor: its rows, and the columns of scores and weights."""
-        if access.rect is None:
-            return access.tensor
-        row0, row1, col0, col1 = access.rect
-        rows, columns = _span(row0, row1), _span(col0, col1, "column", "columns")
-        return f"{access.tensor} {rows}" + (f", {columns}," if self.at[access.tensor] in "SP" else "")
+
+GROUPS = {  # the accesses of a step in its words: space and kinds
+    "reads": ("global", ("load",)),
+    "writes": ("global", ("store",)),
+    "boxes": ("shared", ("tma_smem",)),
+    "kept": ("shared", tuple(event for event in WRITES if event != "tma_smem")),
+    "fed": ("shared", ("product",)),
+    "used": ("shared", tuple(event for event in READS if event != "product")),
+}
+
+
+def _row(
+    step: StepRow, accesses: list[Access], scores: Rect | None, values: pd.DataFrame | None, at: dict[str, str]
+) -> dict[str, Any]:
+    """The step for tile_words.toml.
+
+    scores: the rectangle of its scores, or None.
+    values: its value records, or None.
+    """
+    row: dict[str, Any] = {name: getattr(step, name) for name in ("role", "phase", "tile", "block")}
+    row |= {"phase_title": phase_title(step.phase), "scores": scores, "logs": values is not None}
+    row |= {"exact": {}, "again": False, "now": ""}
+    for name, (space, kinds) in GROUPS.items():
+        own = [a for a in accesses if a.space == space and a.kind in kinds]
+        sizes: dict[str, int] = {}
+        for a in own:
+            place = a.tensor
+            if a.rect:
+                columns = f", {_span(a.rect[2:], 'column', 'columns')}," if at[a.tensor] in "SP" else ""
+                place = f"{a.tensor} {_span(a.rect[:2], 'row', 'rows')}{columns}"
+            sizes[place] = sizes.get(place, 0) + a.bytes
+        row[name] = list(dict.fromkeys(a.tensor for a in own))
+        row["exact"][name] = [f"{place} ({size:,} bytes)" for place, size in sizes.items()]
+    row |= {"m": {}, "l": {}}  # of the first row with it
+    if values is not None and step.phase in ("softmax", "check_sums"):
+        for name in ("m", "l"):
+            logged = values[(values.event == name) & values.row.notna()].head(1)
+            row[name] = next(iter(logged.to_dict("records")), {})
+    loaded = (a.rect[:2] for a in accesses if a.rect and a.kind == "load" and at.get(a.tensor) in ("K", "V"))
+    row["keys"] = scores[2:] if scores else next(loaded, [])  # first and last
+    if scores:
+        row |= {"queries": _span(scores[:2], "query", "queries"), "columns": _span(scores[2:], "key", "keys")}
+    return row | {"place": WORDS.say("place", row)}
+
+
+def _sentence(row: dict[str, Any], seen: dict[str, list[str]]) -> str:
+    """The step in words. The words of an earlier step follow its new keys.
+
+    seen: the words of the earlier steps, each with its keys. This step joins them.
+    """
+
+    def said(row: dict[str, Any]) -> str:
+        row = row | {"work": WORDS.say("work", row)}
+        return WORDS.say("step", row | {name: WORDS.parts(name, row) for name in ("done", "more")})
+
+    step, now = said(row), WORDS.say("keys_or_tile", row)
+    before = seen.get(step, ())
+    seen[step] = [*before, now]
+    if before:
+        step = said(row | ({"again": True} if now in before else {"now": now}))
+    return WORDS.say("sentence", row | {"step": step})
+
+
+def _span(ends: list[int], one: str, many: str) -> str:
+    first, last = ends
+    return f"{one} {first}" if first == last else f"{many} {first} to {last}"
 
 
 def _score_rects(values: pd.DataFrame) -> dict[tuple[str, int], Rect]:
@@ -304,122 +294,3 @@ def _score_rects(values: pd.DataFrame) -> dict[tuple[str, int], Rect]:
         r0=("row", "min"), r1=("row", "max"), c0=("col", "min"), c1=("col", "max")
     )
     return {key: [int(v) for v in row] for key, row in zip(grouped.index, grouped.to_numpy())}
-
-
-def _title(step: StepRow) -> str:
-    return (f"Tile {step.tile} · " if step.tile >= 0 else "") + phase_title(step.phase)
-
-
-def _where(step: StepRow) -> str:
-    phase = phase_title(step.phase)
-    return (f"tile {step.tile}, " if step.tile >= 0 else "") + phase[0].lower() + phase[1:]
-
-
-def _first_row_numbers(values: pd.DataFrame) -> str:
-    """ ", in row 16 m becomes 2.41 and l 9.8", from the first row with both."""
-    m, l = (values[(values.event == name) & values.row.notna()] for name in ("m", "l"))
-    if m.empty or l.empty:
-        return ""
-    return f": in row {int(m.row.iloc[0])} m becomes {short(m.value.iloc[0])} and l {short(l.value.iloc[0])}"
-
-
-def _span(first: int, last: int, one: str = "row", many: str = "rows") -> str:
-    return f"{one} {first}" if first == last else f"{many} {first} to {last}"
-
-
-# the work of a phase that reads stored scores or weights
-WORK = {
-    "row_max": "finds the max of each row",
-    "row_sum": "adds up e^(score - max) in each row",
-    "divide": "divides each weight by its row's sum",
-    "output": "adds weights times V to O",
-    "check_sums": "checks the sums of the weights",
-    "combine": "merges the parts",
-}
-
-
-def _sentence(
-    step: StepRow,
-    accesses: list[Access],
-    scores: Rect | None,
-    values: pd.DataFrame | None,
-    keys: tuple[int, int] | None,
-    seen: dict[str, list[str]],
-) -> str:
-    """The step in words. The words of an earlier step follow its new keys.
-
-    scores: the rectangle of its scores, or None.
-    values: its value records, or None.
-    keys: its first and last key, or None.
-    seen: the words of the earlier steps, each with its keys. This step joins them.
-    """
-    who = f"The {step.role}" if step.role else "The block"
-    reads, writes = _names(accesses, "global", "load"), _names(accesses, "global", "store")
-    boxes, kept = _names(accesses, "shared", "tma_smem"), _kept(accesses)
-    fed = _names(accesses, "shared", "product")
-    used = _names(accesses, "shared", *(event for event in READS if event != "product"))
-    done = []
-    if boxes:
-        done.append(f"asks the copy engine (TMA) for {listed(reads or boxes)}")
-    elif reads and kept:
-        done.append(f"copies {listed(reads)} from global to shared memory")
-    elif reads:
-        done.append(f"reads {listed(reads)} from global memory")
-    if used:
-        done.append(f"reads {listed(used)} from shared memory")
-    if fed:
-        done.append(f"lets the tensor cores read {listed(fed)} from shared memory")
-    work = _work(step, scores, values)
-    done += [work] if work else []
-    first = f"{who} {listed(done)}." if done else ""
-    more = [f"keeps {listed(kept)} in shared memory"] if kept and not reads and not boxes else []
-    more += [f"writes {listed(writes)} to global memory"] if writes else []
-    second = f"{'It' if first else who} {listed(more)}." if more else ""
-    said = " ".join(filter(None, [first, second])) or f"{who} moves no data."
-    before, now = seen.get(said, ()), _keys_or_tile(step, keys)
-    seen[said] = [*before, now]
-    if before and now in before:
-        said = said.replace("The block", "A second block", 1)
-    elif before and now:
-        said = f"Now {now}: {said[0].lower()}{said[1:]}"
-        if keys and scores and work:
-            said = said.replace(work, "computes their scores")
-    return " ".join(filter(None, [said, _first_row(step, values)]))
-
-
-def _keys_or_tile(step: StepRow, keys: tuple[int, int] | None) -> str:
-    """The keys of the step, or its tile, or an empty text."""
-    if keys:
-        return f"keys {keys[0]} to {keys[1]}"
-    return f"key tile {step.tile}" if step.tile >= 0 else ""
-
-
-def _work(step: StepRow, scores: Rect | None, values: pd.DataFrame | None) -> str:
-    """The arithmetic of the step, or an empty text."""
-    if scores and step.phase.startswith("scores"):
-        first, last, low, high = scores
-        queries, keys = count(last - first + 1, "query", "queries"), count(high - low + 1, "key")
-        return f"computes the scores of {queries} with {keys}"
-    if step.phase == "softmax":
-        return (
-            "takes weights against the m of earlier tiles" if values is None else "updates max m and sum l of each row"
-        )
-    if step.phase == "output_done":
-        return "has O so far from the tensor cores"
-    return WORK.get(step.phase, "")
-
-
-def _names(accesses: list[Access], space: str, *kinds: str) -> list[str]:
-    return list(dict.fromkeys(a.tensor for a in accesses if a.space == space and a.kind in kinds))
-
-
-def _kept(accesses: list[Access]) -> list[str]:
-    return _names(accesses, "shared", *(event for event in WRITES if event != "tma_smem"))
-
-
-def _first_row(step: StepRow, values: pd.DataFrame | None) -> str:
-    """The new max of the first row in a sentence, or an empty text."""
-    if values is None or step.phase not in ("softmax", "check_sums"):
-        return ""
-    m = values[(values.event == "m") & values.row.notna()]
-    return "" if m.empty else f"In row {int(m.row.iloc[0])}, m is now {short(float(m.value.iloc[0]))}."

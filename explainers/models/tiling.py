@@ -12,11 +12,11 @@ import numpy as np
 import pandas as pd
 
 from explainers.models.frames import MatricesMeta, TilingFrame
-from explainers.models.tile_frames import TileFrames, accesses_of
+from explainers.models.tile_frames import WORDS, accesses_of, frames_of
 from explainers.story import axes, picture, probed, stage
 from explainers.story.glossary import short
 from explainers.story.picture import in_order, mask_offset, query_rows, tensor_at
-from explainers.story.questions import Where, idea
+from explainers.story.questions import Where
 from explainers.story.stage import Question
 from kernels.core.request import Request
 from kernels.core.scope import Scope
@@ -33,32 +33,19 @@ WANTS = ("score", "p", "m", "l", "rescale", "o")
 
 @dataclass(frozen=True)
 class Tiling:
-    """A query tile, step by step.
+    """A query tile, step by step."""
 
-    frames: one per step, for the browser. frame["o"] is a place in o_values, or -1.
-    traffic: step, tensor, space, kind, accesses, bytes: the logged accesses, summed.
-    scores: float32 [rows, keys].
-    logged: bool [rows, keys], whether a score has a record, as a score may be NaN.
-    o_values: float32 [n, rows, head_dim].
-    o_since: [rows, head_dim], the first of o_values with the element, or n.
-    rows: first and end of the query tile.
-    head: counted over the batch.
-    output_blocks: [row0, row1, col0, col1, block] of each block's part of this head's O.
-    places: see picture.places.
-    k_width: bytes of a row of K.
-    """
-
-    frames: list[TilingFrame]
-    traffic: pd.DataFrame
-    scores: np.ndarray
-    logged: np.ndarray
-    o_values: np.ndarray
-    o_since: np.ndarray
-    rows: tuple[int, int]
-    head: int
-    output_blocks: list[list[int]]
-    places: dict[str, str]
-    k_width: int
+    frames: list[TilingFrame]  # one per step, for the browser. frame["o"] is a place in o_values, or -1.
+    traffic: pd.DataFrame  # step, tensor, space, kind, accesses, bytes: the logged accesses, summed
+    scores: np.ndarray  # float32 [rows, keys]
+    logged: np.ndarray  # bool [rows, keys], whether a score has a record, as a score may be NaN
+    o_values: np.ndarray  # float32 [n, rows, head_dim]
+    o_since: np.ndarray  # [rows, head_dim], the first of o_values with the element, or n
+    rows: tuple[int, int]  # first and end of the query tile
+    head: int  # counted over the batch
+    output_blocks: list[list[int]]  # [row0, row1, col0, col1, block] of each block's part of this head's O
+    places: dict[str, str]  # see picture.places
+    k_width: int  # bytes of a row of K
 
     @property
     def k_times(self) -> list[float]:
@@ -93,14 +80,14 @@ def refusal(spec: KernelSpec) -> str:
 def explain(run: Run) -> Tiling:
     """The Tiling of a Run of one query tile."""
     request, trace, sites = run.request, run.trace, run.sites
-    head, *rows = picture.query_rows(request)
-    at, o = picture.places(request), picture.tensor_at(request, "O")
+    head, *rows = query_rows(request)
+    at, o = picture.places(request), tensor_at(request, "O")
     steps = cutting.cut(trace, sites)
     accesses = accesses_of(
         request, trace, steps, sites, {symbol: t for symbol, t in axes.tensors(request).items() if symbol in at}
     )
     values = _values(trace, steps)
-    scores = np.full((rows[1] - rows[0], axes.length(picture.tensor_at(request, "K"), "key")), np.nan, np.float32)
+    scores = np.full((rows[1] - rows[0], axes.length(tensor_at(request, "K"), "key")), np.nan, np.float32)
     s = values[values.event == "score"]
     logged = np.zeros(scores.shape, bool)
     at_row, at_col = s.row.astype(int) - rows[0], s.col.astype(int)
@@ -110,26 +97,26 @@ def explain(run: Run) -> Tiling:
         [(step, *a[:5]) for step, made in enumerate(accesses) for a in made],
         columns=["step", "tensor", "space", "kind", "accesses", "bytes"],
     )
-    frames = TileFrames(at, accesses, values, o_of_step).all(steps, cutting.lit_lines(trace, steps, sites))
-    blocks, width = _output_blocks(request, head), axes.length(o, "dim") * picture.tensor_at(request, "K").itemsize
+    frames = frames_of(at, accesses, values, o_of_step, steps, cutting.lit_lines(trace, steps, sites))
+    blocks, width = _output_blocks(request, head), axes.length(o, "dim") * tensor_at(request, "K").itemsize
     return Tiling(frames, traffic, scores, logged, o_values, o_since, (rows[0], rows[1]), head, blocks, at, width)
 
 
 def view(run: Run, story: Tiling) -> tuple[MatricesMeta, dict[str, np.ndarray]]:
     """The meta and the columns of the view `matrices`."""
-    o = picture.tensor_at(run.request, "O")
-    n, d, keys = axes.length(o, "query"), axes.length(o, "dim"), axes.length(picture.tensor_at(run.request, "K"), "key")
+    o = tensor_at(run.request, "O")
+    n, d, keys = axes.length(o, "query"), axes.length(o, "dim"), axes.length(tensor_at(run.request, "K"), "key")
     arrays = {place: picture.matrix(run, place, story.head) for place in "QKVO"}
     moved = {name.split(" ")[0] for name in story.frames[-1]["bytes"]}
     meta: MatricesMeta = {
         "n": n,
         "keys": keys,
-        "offset": picture.mask_offset(run.request),
+        "offset": mask_offset(run.request),
         "d": d,
         "row0": story.rows[0],
         "rows": story.rows[1] - story.rows[0],
         "head": story.head,
-        "traced": [symbol for symbol in picture.in_order(run.request) if symbol in moved],
+        "traced": [symbol for symbol in in_order(run.request) if symbol in moved],
         "places": story.places,
         "blocks": story.output_blocks,
         "causal": bool(run.request.problem.causal),
@@ -189,15 +176,16 @@ def states(story: Tiling) -> list[stage.State]:
 
 
 def summary(run: Run, story: Tiling) -> str:
-    """The gain of tiles in a sentence or two."""
+    """The gain of tiles in a sentence or two, with the kernel before as a measure."""
     times = story.k_times[-1]
+    names = {"times": times, "often": times_said(times), "rows": story.rows[1] - story.rows[0]}
     written = scores_stored(story.frames[-1], story.places)
-    return gain(times, story.rows[1] - story.rows[0], written, scores_size(run)) if times else ""
+    return WORDS.say("gain", names | {"written": written, "size": scores_size(run)})
 
 
 def _output_blocks(request: Request, head: int) -> list[list[int]]:
     """From the plan: the last launch writes O, its blocks_per_item blocks side by side over head_dim."""
-    o, launch = picture.tensor_at(request, "O"), request.plan.launches[-1]
+    o, launch = tensor_at(request, "O"), request.plan.launches[-1]
     rows, tiles, n = picture.tiles_of(request)
     side, width = launch.blocks_per_item, axes.length(o, "dim") // launch.blocks_per_item
     return [
@@ -263,22 +251,6 @@ def scores_stored(frame: TilingFrame, places: dict[str, str]) -> int:
     return sum(frame["bytes"].get(name, 0) for name in names)
 
 
-def gain(number: float, rows: int, written: int, size: int) -> str:
-    """The gain of tiles in a sentence or two, with the kernel before as a measure.
-
-    number: the reads of each byte of K.
-    rows: the queries of the tile.
-    written: the bytes of S and P in global memory.
-    size: the bytes of the tile's scores.
-    """
-    shared = number < 1.5 and rows > 1
-    reads = f"A block asks for each byte of K {times_said(number)}" + (
-        f", and {rows} times without tiles." if shared else "."
-    )
-    kept = f"S and P {'still ' if shared else ''}take {written:,} bytes of global memory."
-    return f"{reads} {kept if written else f'S and P never take the {2 * size:,} bytes of global memory.'}"
-
-
 def bytes_stored(run: Run) -> dict[str, int]:
     """Part of the picture -> the bytes stored to it in global memory. Other tensors keep their own name."""
     table = run.trace.frame("event", "space", "tensor", "bytes")
@@ -293,9 +265,9 @@ def bytes_stored(run: Run) -> dict[str, int]:
 
 def scores_size(run: Run) -> int:
     """The bytes of the query tile's scores in the type of O."""
-    _, first, end = picture.query_rows(run.request)
-    keys = axes.length(picture.tensor_at(run.request, "K"), "key")
-    return (end - first) * keys * picture.tensor_at(run.request, "O").itemsize
+    _, first, end = query_rows(run.request)
+    keys = axes.length(tensor_at(run.request, "K"), "key")
+    return (end - first) * keys * tensor_at(run.request, "O").itemsize
 
 
 def never_stored(run: Run, **where: Unpack[Where]) -> list[Question]:
@@ -303,24 +275,9 @@ def never_stored(run: Run, **where: Unpack[Where]) -> list[Question]:
 
     where: the place of the answer.
     """
-    stored = bytes_stored(run)
-    if stored.get("S") or stored.get("P") or not stored.get("O"):
-        return []
-    _, first, end = picture.query_rows(run.request)
-    text = (
-        "FlashAttention is exact, makes one pass and needs memory for O(N) numbers. Which data does it never store in "
-        "global memory?"
-    )
-    why = (
-        "It uses each score in its tile and then forgets it. "
-        f"Stored, S and P would take {2 * scores_size(run):,} bytes for these {end - first} queries."
-    )
-    wrong = {
-        "The output O": f"The block stores O at the end: {stored['O']:,} bytes.",
-        "The inputs Q, K and V": "They are in global memory from the start. The block only reads them.",
-        "None: it stores every step": "The trace has stores to global memory, but none of scores or weights.",
-    }
-    return [idea("check_never_stored", text, "The scores S and the weights P", wrong, why, **where)]
+    stored, (_, first, end) = bytes_stored(run), query_rows(run.request)
+    names = {"o": stored.get("O"), "s_or_p": stored.get("S") or stored.get("P"), "rows": end - first}
+    return [replace(asked, **where) for asked in WORDS.questions(names | {"size": scores_size(run)}, 0)]
 
 
 def pairs(request: Request, whole: bool) -> int:
@@ -341,16 +298,10 @@ def pairs(request: Request, whole: bool) -> int:
 
 def access_order(requests: Sequence[Request]) -> list[str]:
     """ "Q read", "S written", "S read" and so on: every possible access, in the order of charts and tables."""
-    found: dict[tuple[int, str], tuple[str, ...]] = {}
-    for request in requests:
-        known = axes.tensors(request)
-        for symbol in in_order(request):
-            role = known[symbol].role
-            found[(Role.INPUT, Role.SCRATCH, Role.OUTPUT).index(role), symbol] = (
-                ("read", "written") if role is Role.INPUT else ("written", "read")
-            )
+    order = (Role.INPUT, Role.SCRATCH, Role.OUTPUT)
+    found = {(axes.tensors(one)[symbol].role, symbol): None for one in requests for symbol in in_order(one)}
     return [
         f"{symbol} {verb}"
-        for (_, symbol), verbs in sorted(found.items(), key=lambda entry: entry[0][0])
-        for verb in verbs
+        for role, symbol in sorted(found, key=lambda entry: order.index(entry[0]))
+        for verb in (("read", "written") if role is Role.INPUT else ("written", "read"))
     ]

@@ -75,12 +75,9 @@ Part = Callable[[Subject, Runner], list[Block]]
 
 
 class Story(Generic[Subject]):
-    """Explains one idea on the runs of kernels.
+    """Explains one idea on the runs of kernels."""
 
-    WANTS: its events. The default kernel of its page logs most of them.
-    """
-
-    WANTS: ClassVar[tuple[str, ...]] = ()
+    WANTS: ClassVar[tuple[str, ...]] = ()  # its events. The default kernel of its page logs most of them.
 
     def refusal(self, spec: KernelSpec) -> str:
         """The reason against a kernel in a sentence, or an empty text.

@@ -2,12 +2,13 @@
 
 A worker encodes a stage once. The server stores and sends the same bytes. The form: b"WGST", the JSON's length as 4
 bytes (little endian), the JSON, spaces up to a multiple of 4, then every column as float32. {"$column": [first, count]}
-in the JSON is a column. `"frames": true` in a view is the stage's frames. JSON has no NaN and no infinity, so they are
-the texts nan, inf and -inf. Columns have them as numbers.
+in the JSON is a column. The stage's frames have each different value of a field once: {"$rows": count, field: [values,
+the place of each frame's value, or -1]}. `"frames": true` in a view is the stage's frames. JSON has no NaN and no
+infinity, so they are the texts nan, inf and -inf. Columns have them as numbers.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from typing import Any
 
@@ -34,6 +35,11 @@ def decode(data: bytes) -> Any:
     end = 8 + int.from_bytes(data[4:8], "little")
     numbers = np.frombuffer(data, "<f4", offset=end)
     content = json.loads(data[8:end])
+    if isinstance(content, dict) and isinstance(packed := content.get("frames"), dict):
+        count = packed.pop("$rows")
+        content["frames"] = [
+            {name: values[at[n]] for name, (values, at) in packed.items() if at[n] >= 0} for n in range(count)
+        ]
 
     def restore(value: object) -> object:
         if isinstance(value, dict):
@@ -47,14 +53,33 @@ def decode(data: bytes) -> Any:
 
 
 def _as_dict(value: object, frames: object = None) -> object:
-    """Dataclasses as dictionaries, at all depths. Of a provenance, an empty place or problem is left out."""
+    """Dataclasses as dictionaries, at all depths. A provenance has no empty place or problem."""
     if is_dataclass(value) and not isinstance(value, type):
         if isinstance(value, Stage):
             frames = value.frames
         found = {f.name: _as_dict(getattr(value, f.name), frames) for f in fields(value)}
+        if isinstance(value, Stage):
+            found["frames"] = _packed(value.frames)
         return {name: inner for name, inner in found.items() if inner or name not in ("place", "problem")}
     if isinstance(value, Mapping):
         return {k: k == "frames" and v is frames or _as_dict(v, frames) for k, v in value.items()}
     if isinstance(value, (list, tuple)):
         return [_as_dict(v, frames) for v in value]
     return value
+
+
+def _packed(rows: Sequence[Mapping[str, object]]) -> dict[str, object]:
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    places: dict[str, dict[str, int]] = {name: {} for name in names}  # the value as JSON -> its place
+    packed: dict[str, tuple[list[object], list[int]]] = {name: ([], []) for name in names}
+    for row in rows:
+        for name, (values, at) in packed.items():
+            if name not in row:
+                at.append(-1)
+                continue
+            key = json.dumps(plain(row[name]))
+            if key not in places[name]:
+                places[name][key] = len(values)
+                values.append(row[name])
+            at.append(places[name][key])
+    return {"$rows": len(rows), **packed}

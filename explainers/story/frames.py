@@ -16,80 +16,55 @@ Number = float | int | str | None
 
 
 class Frame(TypedDict):
-    """The fields of a step for the clock, the sentence and the code pane.
+    """The fields of a step for the clock, the sentence and the code pane."""
 
-    tile: the number of the outer step of Shift+Left and Shift+Right; -1 outside all tiles.
-    title: a few words for the clock.
-    sentence: the step in words.
-    details: its exact rows and bytes, on hover.
-    summary: in place of the stage's, if this step shows another run.
-    lines: the lines of code of the step.
-    phase: the mark at the start of the step, with the kernel's name for it.
-    block: the block of the launch. Each block has outer steps of its own.
-    marks: the entries of marks.MARKS that are true of the step.
-    before: whether the frame is before the first step, so the clock counts from 0.
-    """
-
-    tile: int
-    title: str
-    sentence: str
-    details: NotRequired[str]
-    summary: NotRequired[str]
-    lines: NotRequired[Lines]
-    phase: NotRequired[str]
-    block: NotRequired[int]
-    marks: NotRequired[list[str]]
-    before: NotRequired[bool]
+    tile: int  # the number of the outer step of Shift+Left and Shift+Right; -1 outside all tiles
+    title: str  # a few words for the clock
+    sentence: str  # the step in words
+    details: NotRequired[str]  # its exact rows and bytes, on hover
+    summary: NotRequired[str]  # in place of the stage's, if this step shows another run
+    lines: NotRequired[Lines]  # the lines of code of the step
+    phase: NotRequired[str]  # the mark at the start of the step, with the kernel's name for it
+    block: NotRequired[int]  # the block of the launch. Each block has outer steps of its own.
+    marks: NotRequired[list[str]]  # the entries of marks.MARKS that are true of the step
+    before: NotRequired[bool]  # whether the frame is before the first step, so the clock counts from 0
 
 
 class BankAccess(TypedDict):
     """A warp's access of shared memory.
 
     file, line: of the probe.
-    kind: in words.
-    bytes: of a lane.
-    active: lanes.
     cells: [lane, bank, wavefront, word, lanes that share the word, pass]. wavefronts = ideal + conflicts.
-    parts: [first wavefront, end] of each pass.
-    number: its place among the warp's accesses of the probe, from 0.
-    alike: how many of these want the same of the banks, up to which banks they are, itself among them.
     """
 
     file: str
     line: int
-    kind: str
-    bytes: int
+    kind: str  # in words
+    bytes: int  # of a lane
     tensor: str
-    active: int
+    active: int  # lanes
     cells: list[list[int]]
     wavefronts: int
     ideal: int
     conflicts: int
-    parts: list[list[int]]
-    number: int
-    alike: int
+    parts: list[list[int]]  # [first wavefront, end] of each pass
+    number: int  # its place among the warp's accesses of the probe, from 0
+    alike: int  # how many of these want the same of the banks, up to which banks they are, itself among them
 
 
 class SectorRequest(TypedDict):
     """A warp's request of global memory.
 
-    offsets: each lane's byte offset, -1 where it is idle.
-    bytes: of a lane.
-    kind: the probe's event.
     sectors, lines: how many it touches.
-    used: distinct bytes asked for.
-    active: lanes.
-    number: its place among the warp's requests of the probe, from 0.
-    alike: how many of these touch the same bytes of their lines, itself among them.
     """
 
-    offsets: list[int]
-    bytes: int
+    offsets: list[int]  # each lane's byte offset, -1 where it is idle
+    bytes: int  # of a lane
     tensor: str
-    kind: str
+    kind: str  # the probe's event
     sectors: int
     lines: int
-    used: int
-    active: int
-    number: int
-    alike: int
+    used: int  # distinct bytes asked for
+    active: int  # lanes
+    number: int  # its place among the warp's requests of the probe, from 0
+    alike: int  # how many of these touch the same bytes of their lines, itself among them

@@ -1,76 +1,15 @@
-"""The words and numbers of the pages: the labels of values (PROVENANCE), the marks of kernels (PHASES), amounts."""
+"""The words and numbers of the pages: the labels of values (PROVENANCE), the marks of kernels (PHASES), amounts.
+
+glossary.toml has the labels and marks."""
 
 import math
+import tomllib
 from collections.abc import Sequence
+from importlib.resources import files
 
-PROVENANCE = {
-    "measured": "Run on the GPU of this machine, now.",
-    "executed": "This kernel's source, run on the CPU of this machine. It gives values and addresses, never a time.",
-    "derived": "Computed from logged addresses and values, by the rule next to it.",
-    "modelled": "Computed by a formula, such as the float64 reference. No kernel ran for it.",
-    "recorded": "Measured earlier, on the GPU and the date named.",
-}
-
+_TOML: dict[str, dict[str, str]] = tomllib.loads(files("explainers.story").joinpath("glossary.toml").read_text())
+PROVENANCE, PHASES, DERIVED_PHASES = (_TOML[name] for name in ("provenance", "phases", "derived_phases"))
 LABELS = {name: name for name in PROVENANCE} | {"executed": "run on this CPU"}  # as the pages show them
-
-PHASES = {  # the marks of the kernels, as the pages call them
-    "load_q": "Load Q",
-    "load_tile": "Load tile",
-    "load_v": "Load V",
-    "prefetch": "Prefetch K",
-    "prefetch_tile": "Prefetch tile",
-    "read_list": "Read the work list",
-    "combine_warps": "Combine warps",
-    "wait_q": "Wait for Q",
-    "nothing_left": "No tile left",
-    "tile_begin": "Start of tile",
-    "tile_end": "End of tile",
-    "scores_done": "Scores ready",
-    "output_done": "Output ready",
-    "check_sums": "Check sums",
-    "scores": "Scores",
-    "softmax": "Online softmax",
-    "output": "Output",
-    "write": "Write O",
-    "walk_k": "Walk K",
-    "walk_v": "Walk V",
-    "write_part": "Write partition",
-    "combine": "Combine",
-    "write_token": "Write token",
-    "copy_page": "Copy page",
-    "walk": "Walk",
-    "row_max": "Row max",
-    "row_sum": "Row sum",
-    "divide": "Divide",
-    "load_keys": "Load keys",
-    "weights": "Weights P",
-    "weight_gradients": "dP = dO Vᵀ",
-    "score_gradients": "dS from P and dP",
-    "value_sums": "Sum of dV",
-    "key_sums": "Sum of dK",
-    "key_value_sums": "Sums of dV and dK",
-    "query_sums": "Part of dQ",
-    "weight_gradients_done": "dP ready",
-    "value_sums_done": "dV ready",
-    "key_sums_done": "dK ready",
-    "query_sums_done": "dQ part ready",
-    "clear": "Clear dQ",
-    "add": "Add to dQ",
-    "write_parts": "Write parts of dK and dV",
-    "add_parts": "Add parts",
-    "write_dk_dv": "Write dK and dV",
-    "write_dk": "Write dK",
-    "write_dv": "Write dV",
-    "write_dq": "Write dQ",
-}
-
-DERIVED_PHASES = {  # the pages derive the first from the marks, and plain kernels have the others
-    "wait_free": "Wait for free memory",
-    "kernel_start": "From the start",
-    "barrier": "After a barrier",
-    "loop": "In the loop",
-    "loop_end": "After the loop",
-}
 
 
 def phase_title(phase: str) -> str:

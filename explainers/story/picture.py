@@ -63,12 +63,8 @@ def _places(request: Request) -> dict[str, str]:
 def other_input(request: Request) -> str:
     """A floating-point input outside the picture, such as the angles that turn Q and K, or an empty text."""
     parts = places(request)
-    others = (name for name, tensor in axes.tensors(request).items() if name not in parts and _is_given(tensor))
-    return next(others, "")
-
-
-def _is_given(tensor: Tensor) -> bool:
-    return tensor.role is Role.INPUT and "float" in tensor.dtype
+    given = {name: t for name, t in axes.tensors(request).items() if t.role is Role.INPUT and "float" in t.dtype}
+    return next((name for name in given if name not in parts), "")
 
 
 def plane(tensor: Tensor) -> tuple[str, ...]:

@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from explainers.story.stage import View
 
 Datum = Mapping[str, str | int]
@@ -41,10 +43,12 @@ class Shown:
 
     shown: the steps at which it is there. (): all.
     roomy: whether a phone leaves it out.
+    share: its part of the width of its line, next to 1 of each other panel.
     """
 
     shown: Sequence[int] = ()
     roomy: bool = False
+    share: float = 1
 
 
 # ---- table ----
@@ -142,6 +146,8 @@ class Bar(Thing):
     value: its length. steps: its length at each step, if it grows.
     text: after the bar, or one for each step.
     parts: its dark parts, if the bar is pale.
+    pieces: the number of equal pieces in its length at each step. Each shows its number from 0, with room.
+    framed: the steps at which it has a frame in the colour `now`.
     strong: whether it has the full colour. It has it at its steps (now), too.
     cells: its texts in the columns of Bars.
     """
@@ -152,6 +158,8 @@ class Bar(Thing):
     steps: Sequence[float] = ()
     text: str | Sequence[str] = ""
     parts: Sequence[Part] = ()
+    pieces: Sequence[int] = ()
+    framed: Sequence[int] = ()
     strong: bool = False
 
 
@@ -190,6 +198,7 @@ class Cells(Shown):
     colours, words: of each letter.
     axes: the names of a row and of a column, for tips: ["warp", "lane"].
     heads: a text next to each row, and over each column.
+    texts: in the cells, if they fit. tips: of the cells, in place of words. gos: the steps to which their clicks go.
     ringed: at each step the number of a cell with a frame, or -1.
     pairs: at each step the cells from which numbers move to others, one pair after another. An arrow shows the first.
     """
@@ -202,9 +211,112 @@ class Cells(Shown):
     words: Mapping[str, str]
     axes: tuple[str, str]
     heads: Sequence[str] = ()
+    texts: Sequence[str] = ()
+    tips: Sequence[str] = ()
+    gos: Sequence[int] = ()
     ringed: Sequence[int] = ()
     pairs: Sequence[Sequence[int]] = ()
     kind: str = "cells"
+
+
+# ---- matrices ----
+
+
+@dataclass(frozen=True, kw_only=True)
+class Map(Shown):
+    """A matrix of signed numbers as colours by powers of ten. A number's datum is {part, row, column}, by its axes.
+
+    part: its name. title: over it, at each step.
+    column: the column of the view with its matrices, row by row. NaN in the first one: a number that is never there.
+    columns: of a row. at: the number of the matrix at each step.
+    axes: the names of a row and of a column. first: the number of the first row.
+    lines: the columns between two lines, 0 without lines.
+    unit: after a number in a tip. blank: the tip of a number that is never there.
+    """
+
+    part: str
+    title: Sequence[Texts]
+    column: str
+    columns: int
+    at: Sequence[int]
+    axes: tuple[str, str]
+    first: int = 0
+    lines: int = 0
+    unit: str = ""
+    blank: str = ""
+    kind: str = "map"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Blocks(Shown):
+    """A matrix in blocks, each of a kind, with a frame around one row of blocks. A block's datum is {part, row, col}.
+
+    part: the name of a block. title: over it.
+    size, block: rows and columns of the matrix and of a block.
+    kinds, elements: columns of the view: the kind of each block, and the elements in sight, 16 in each number, row by
+        row. Without elements, a block has one colour.
+    colours: of each kind, "" for none. hidden: of an element out of sight.
+    tips: of a block of each kind, with {row}, {col} and the names of columns with a number for each block.
+    row_tips: of each row of blocks.
+    row: the framed row of blocks. dashed: a row of the matrix with a dashed line.
+    order: [col, text, shorter text] on blocks of the framed row, while no question is open.
+    now: at each step the block of the framed row with a thick frame, or -1.
+    gos: col of a block of the framed row -> the step of a click. choice: the choice of another row.
+    drawing: of a matrix drawn by hand: its block, and for each row its columns. A click shows or hides one, by the
+        choice `drawn_choice`.
+    """
+
+    part: str
+    title: Texts
+    size: tuple[int, int]
+    block: tuple[int, int]
+    kinds: str
+    elements: str
+    colours: Sequence[str]
+    hidden: str
+    tips: Sequence[str]
+    row_tips: Sequence[str]
+    row: int
+    dashed: int
+    order: Sequence[tuple[int, str, str]]
+    now: Sequence[int]
+    gos: Mapping[str, int]
+    choice: str
+    drawing: Mapping[str, Any] | None = None
+    drawn_choice: str = ""
+    kind: str = "blocks"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Columns(Shown):
+    """Numbers as upright bars from zero. A bar's datum is {part, number}.
+
+    part: of a bar. title: over them, at each step. notes: lines under them, at each step.
+    column: the column of the view with the numbers, NaN without one.
+    ranges: at each step the first and the end of the shown numbers. bare: the steps without bars.
+    scale: the least and the largest number.
+    levels: at each step [value, whether dashed] of lines across.
+    pale: [first, end) of numbers with a pale background in the colour `pale_colour`.
+    name: of a number, in tips and at the ends. noun: after it, before the value.
+    blanks: the tip of a number that is not there, one for each `each` numbers.
+    """
+
+    part: str
+    title: Sequence[Texts]
+    notes: Sequence[Sequence[str]]
+    column: str
+    ranges: Sequence[tuple[int, int]]
+    scale: tuple[float, float]
+    name: str
+    noun: str
+    bare: Sequence[int] = ()
+    levels: Sequence[Sequence[tuple[float, bool]]] = ()
+    pale: Sequence[tuple[int, int]] = ()
+    pale_colour: str = "panel"
+    blanks: Sequence[str] = ()
+    each: int = 1
+    colour: str = "S"
+    kind: str = "columns"
 
 
 # ---- texts ----
@@ -260,16 +372,21 @@ class Group:
 class Lane:
     """A row of a time line.
 
-    name: at its left. end: at its right.
+    name: at its left, after a mark of its colour.
+    end: at its right, one for all steps or one for each.
     datum, tip: of its line. A question can cover the whole line.
+    moments: the tips of its times, each of length 1, if the axis is one of steps from 1 on. Each has the datum with
+        `step`, and a click goes there. The spans of the row are no things then.
     group: the number of its group. The rows of a group follow each other.
     thin: whether its spans are thin.
     """
 
     name: str
+    colour: str = ""
     datum: Datum = field(default_factory=dict)
     tip: str = ""
-    end: str = ""
+    end: str | Sequence[str] = ""
+    moments: Sequence[str] = ()
     group: int = 0
     thin: bool = False
 
@@ -340,6 +457,74 @@ class Lanes(Shown):
     kind: str = "lanes"
 
 
+# ---- pages ----
+
+
+@dataclass(frozen=True, kw_only=True)
+class Page:
+    """A page of slots at a step. Each slot has the datum {page, slot}.
+
+    names, colours: of its owners. Its filled slots are striped with all colours.
+    fill: its filled slots, from the first on. first: the number of the token in slot 0.
+    fresh: the first slot that the step fills and the one after the last, or ().
+    freed: whether the step frees it.
+    texts: at its right.
+    tip: of the whole page, after the line of a slot.
+    """
+
+    names: str = ""
+    colours: Sequence[str] = ()
+    fill: int = 0
+    first: int = 0
+    fresh: Sequence[int] = ()
+    freed: bool = False
+    texts: Texts = ()
+    tip: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pages:
+    """A pool of pages.
+
+    size: slots of a page.
+    steps: its pages at each step.
+    copies: at each step, the pages (from, to) that it copies.
+    """
+
+    title: Texts
+    size: int
+    steps: Sequence[Sequence[Page]]
+    copies: Sequence[Sequence[tuple[int, int]]]
+    kind: str = "pages"
+
+
+# ---- block tables ----
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entries:
+    """The entries of a block table at a step, each with its page: datum {sequence, entry, page}.
+
+    texts: under its name. tips: of each entry.
+    """
+
+    name: str
+    colour: str
+    pages: Sequence[int]
+    texts: Texts = ()
+    tips: Sequence[str] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tables:
+    """Block tables, at each step a row for each sequence. empty: in place of rows."""
+
+    title: Texts
+    steps: Sequence[Sequence[Entries]]
+    empty: str = ""
+    kind: str = "tables"
+
+
 # ---- flow ----
 
 
@@ -389,7 +574,7 @@ class Flow(Shown):
 
 # ---- the whole ----
 
-Panel = Table | Bars | Cells | Lines | Lanes | Flow
+Panel = Table | Bars | Cells | Map | Blocks | Columns | Lines | Lanes | Flow | Pages | Tables
 
 
 @dataclass(frozen=True)
@@ -399,15 +584,19 @@ class Scene:
     lines: its panels from top to bottom. The panels of a line are side by side if the pane is wide enough.
     legend: [colour, text]. A colour is one of Thing.colour, "ring" for a frame, or "" for a text only.
     flights: at each step the ways of numbers from grid to grid: [part, cell, part, cell].
-    note: under the picture.
+    note: under the picture, one for all steps or one for each.
+    turns: buttons under it: a choice, its value, the text, and whether the button works at each step.
     """
 
     lines: Sequence[Sequence[Panel]]
     legend: Sequence[tuple[str, str]] = ()
     flights: Sequence[Sequence[tuple[str, int, str, int]]] = ()
-    note: str = ""
+    note: str | Sequence[str] = ""
+    turns: Sequence[tuple[str, str, str, Sequence[bool]]] = ()
 
 
-def view(id: str, title: str, lines: Sequence[Sequence[Panel]], **more: Any) -> View:
-    """The View of a Scene. more: its other fields."""
-    return View("scene", id, title, Scene(lines, **more))
+def view(
+    id: str, title: str, lines: Sequence[Sequence[Panel]], columns: Mapping[str, np.ndarray] | None = None, **more: Any
+) -> View:
+    """The View of a Scene. columns: of its matrices. more: its other fields."""
+    return View("scene", id, title, Scene(lines, **more), columns or {})

@@ -13,16 +13,11 @@ from kernels.trace.probes import Site
 
 
 class Chosen(NamedTuple):
-    """The probe of a source line.
+    """The probe of a source line."""
 
-    at: its place; None for all probes.
-    choice: the choice of the page, as app.choices.described describes it.
-    told: the parts of the link that were not taken.
-    """
-
-    at: Place | None
-    choice: Mapping[str, object]
-    told: list[str]
+    at: Place | None  # its place; None for all probes
+    choice: Mapping[str, object]  # the choice of the page, as app.choices.described describes it
+    told: list[str]  # the parts of the link that were not taken
 
 
 def logged(run: Run, space: str) -> list[Site]:

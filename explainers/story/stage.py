@@ -38,67 +38,49 @@ class File(TypedDict):
 class View:
     """A picture.
 
-    kind: its module under app/stage/views.
-    id: its name in a link.
     meta, columns: the data of the view, as in frames.py of its story. A meta with `clock` has its own frames, and its
         own strip under `state`.
-    side: 0, or 1 for the right one of two pictures with one id.
     """
 
-    kind: str
-    id: str
+    kind: str  # its module under app/stage/views
+    id: str  # its name in a link
     title: str
     meta: Any
     columns: Mapping[str, np.ndarray] = field(default_factory=dict)
-    side: int = 0
+    side: int = 0  # 0, or 1 for the right one of two pictures with one id
 
 
 @dataclass(frozen=True)
 class Code:
-    """A code pane.
-
-    source: the choices of the Source page for the shown build.
-    lit: the key of a frame's lines (frames.Lines).
-    side: see View.side.
-    """
+    """A code pane."""
 
     kernel: str
     files: list[File]
-    source: dict[str, str]
-    lit: str = "lines"
-    side: int = 0
+    source: dict[str, str]  # the choices of the Source page for the shown build
+    lit: str = "lines"  # the key of a frame's lines (frames.Lines)
+    side: int = 0  # see View.side
 
 
 @dataclass(frozen=True)
 class State:
-    """An entry of the strip: a name and a value for each frame. A number is also a line over the steps.
-
-    unit: after the number.
-    of: the whole amount, if there is one.
-    colour: a name of the palette, or a colour.
-    side: see View.side.
-    deep: whether only Everything shows it.
-    """
+    """An entry of the strip: a name and a value for each frame. A number is also a line over the steps."""
 
     name: str
     values: Sequence[object]
-    unit: str = ""
-    of: float | None = None
-    colour: str = ""
-    side: int = 0
-    deep: bool = False
+    unit: str = ""  # after the number
+    of: float | None = None  # the whole amount, if there is one
+    colour: str = ""  # a name of the palette, or a colour
+    side: int = 0  # see View.side
+    deep: bool = False  # whether only Everything shows it
 
 
 @dataclass(frozen=True)
 class Tab:
-    """A tab under the stage.
-
-    blocks: its content, or None for a tab made on opening (Story.parts has `id`).
-    """
+    """A tab under the stage."""
 
     id: str
     title: str
-    blocks: list[Block] | None = None
+    blocks: list[Block] | None = None  # its content, or None for a tab made on opening (Story.parts has `id`)
 
 
 BUILDS, DATA = Tab("builds", "Builds"), Tab("data", "Data and labels")  # the tabs of every story of one request
@@ -106,73 +88,49 @@ BUILDS, DATA = Tab("builds", "Builds"), Tab("data", "Data and labels")  # the ta
 
 @dataclass(frozen=True)
 class Provenance:
-    """The source of the values.
+    """The source of the values."""
 
-    label: of glossary.PROVENANCE.
-    said: in a sentence, with device and date.
-    warnings: sentences that a reader needs before believing the values.
-    place: the GPU and the date of the recorded figures, H200, 2026-11-25. "" if the stage has none.
-    problem: of a stage without a request, in words. Else the server knows the problem.
-    """
-
-    label: str
-    said: str
-    warnings: list[str] = field(default_factory=list)
-    place: str = ""
-    problem: str = ""
+    label: str  # of glossary.PROVENANCE
+    said: str  # in a sentence, with device and date
+    warnings: list[str] = field(default_factory=list)  # sentences that a reader needs before believing the values
+    place: str = ""  # the GPU and the date of the recorded figures, H200, 2026-11-25. "" if the stage has none.
+    problem: str = ""  # of a stage without a request, in words. Else the server knows the problem.
 
 
 @dataclass(frozen=True)
 class Question:
     """A question to the reader before the picture.
 
-    kind: options, number or click.
-    options: texts.
-    answer: the place of the option, the number, or the view's `locate` of the clicked thing.
-    step: the step with the answer, from 0.
-    why: a sentence with the run's numbers.
-    unit: of a number.
-    view: the picture with the answer.
-    tolerance: the allowed relative error of a guess, 0 for a count.
-    veils: the parts of the page (VEILS) with the answer at that step.
     reasons: for each option, why it is wrong, with the run's numbers. An empty text for the right one.
-    hides: the texts that answer the question. The page shows ? in place of each, as a whole word.
     covers: the things of the view (its `locate`) that answer the question. The picture shows ? over each.
-    shows: the thing of the view that Show me points at.
     """
 
     id: str
     text: str
-    kind: str
-    answer: object
-    why: str
-    options: list[str] = field(default_factory=list)
-    step: int = 0
-    unit: str = ""
-    view: str = ""
-    tolerance: float = 0.0
-    veils: Sequence[str] = ()
+    kind: str  # options, number or click
+    answer: object  # the place of the option, the number, or the view's `locate` of the clicked thing
+    why: str  # a sentence with the run's numbers
+    options: list[str] = field(default_factory=list)  # texts
+    step: int = 0  # the step with the answer, from 0
+    unit: str = ""  # of a number
+    view: str = ""  # the picture with the answer
+    tolerance: float = 0.0  # the allowed relative error of a guess, 0 for a count
+    veils: Sequence[str] = ()  # the parts of the page (VEILS) with the answer at that step
     reasons: list[str] = field(default_factory=list)
-    hides: Sequence[str] = ()
+    hides: Sequence[str] = ()  # the texts that answer the question. The page shows ? in place of each, as a whole word.
     covers: Sequence[Mapping[str, Any]] = ()
-    shows: Mapping[str, Any] | None = None
+    shows: Mapping[str, Any] | None = None  # the thing of the view that Show me points at
 
 
 @dataclass(frozen=True)
 class Stage:
     """The page of a story.
 
-    headline: the kernel and its idea.
-    frames: a frames.Frame each. {} for a step without one.
     summary, tone: the result of the whole run in a sentence, and its tone: good, bad or info.
-    lead: the part (Story.parts) with the blocks under the summary, made after the picture.
-    late: choices known only after the run (choices.described).
-    told: the choices of the link that the run could not take.
-    offer: a change that shows more: {text, label, set: choice -> value as text}.
     """
 
-    headline: str
-    frames: Sequence[Any]
+    headline: str  # the kernel and its idea
+    frames: Sequence[Any]  # a frames.Frame each. {} for a step without one.
     views: Sequence[View]
     codes: Sequence[Code] = ()
     state: Sequence[State] = ()
@@ -180,10 +138,10 @@ class Stage:
     provenance: Provenance | None = None
     summary: str = ""
     tone: str = "info"
-    lead: str = ""
-    late: Sequence[object] = ()
-    told: Sequence[str] = ()
-    offer: Mapping[str, object] | None = None
+    lead: str = ""  # the part (Story.parts) with the blocks under the summary, made after the picture
+    late: Sequence[object] = ()  # choices known only after the run (choices.described)
+    told: Sequence[str] = ()  # the choices of the link that the run could not take
+    offer: Mapping[str, object] | None = None  # a change that shows more: {text, label, set: choice -> value as text}
     questions: Sequence[Question] = ()
     step: int = 0  # its first step if the link has none
     step_choice: str = ""  # a choice with the step as its value, from 0. It follows the clock
@@ -323,7 +281,13 @@ def table(frame: pd.DataFrame, caption: str = "", lit: str = "") -> Block:
     lit: a column of booleans. It is not shown, and its rows get a background.
     """
     shown = frame.drop(columns=[lit]) if lit else frame
-    kinds = ["number" if _is_number(column) else "text" for _, column in shown.items()]
+    numbers = ("floating", "integer", "mixed-integer-float")  # of columns of objects
+    kinds = [
+        "number"
+        if pd.api.types.is_numeric_dtype(column) or pd.api.types.infer_dtype(column, skipna=True) in numbers
+        else "text"
+        for _, column in shown.items()
+    ]
     rows = [[_cell(value, kind) for value, kind in zip(row, kinds)] for row in shown.itertuples(index=False)]
     found: Block = {"kind": "table", "columns": [str(c) for c in shown.columns], "kinds": kinds, "rows": rows}
     return found | {"caption": caption, "lit": [bool(v) for v in frame[lit]] if lit else []}
@@ -354,11 +318,6 @@ def live(view: str, meta: object) -> Block:
 def row(*columns: Sequence[Block]) -> Block:
     """Columns of blocks, side by side if the page is wide enough."""
     return {"kind": "row", "columns": [list(column) for column in columns]}
-
-
-def _is_number(column: pd.Series) -> bool:
-    inferred = pd.api.types.infer_dtype(column, skipna=True)
-    return pd.api.types.is_numeric_dtype(column) or inferred in ("floating", "integer", "mixed-integer-float")
 
 
 def _cell(value: object, kind: str) -> object:

@@ -14,7 +14,7 @@
     when = "before > after"       # without a true condition, the question is left out
     ask = "How many bytes fewer does the fused kernel move?"
     right = "before - after"      # an expression, as wrong is. If wrong is a list of texts, a text, too
-    wrong = "[after, before]"     # or a list of texts, or a table: text -> the reason against it
+    wrong = "[after, before]"     # or a list of texts, or a table: text -> the reason against it. "" is no option
     rising = true                 # options that begin with a number are in its order
     each = "It takes {{ reason }} bytes."   # the reason against an option, if wrong is an expression of a dict
     unit = "bytes"
@@ -62,7 +62,7 @@ _SANDBOX.filters |= {
     "n": lambda value: f"{value:,}",
     "whole": lambda value: f"{value:,.0f}",
     "two": lambda value: f"{value:.2f}",
-    "one": lambda value: f"{value:.1f}",
+    "one": lambda value: f"{value:,.1f}",
     "percent": lambda share: f"{share:.0%}",
     "count": count,
     "listed": lambda parts: listed([*parts]),
@@ -82,13 +82,20 @@ class Words:
         self._toml, self._file = tomllib.loads(text), file
 
     @classmethod
-    def of(cls, package: str) -> "Words":
-        """The words.toml of a story. package: the __package__ of one of its modules."""
-        return cls(files(package).joinpath("words.toml").read_text(), f"{package}/words.toml")
+    def of(cls, package: str, file: str = "words.toml") -> "Words":
+        """The words of a story, or of a model. package: the __package__ of one of its modules."""
+        return cls(files(package).joinpath(file).read_text(), f"{package}/{file}")
 
     def say(self, name: str, names: Names) -> str:
         """A text of [texts]."""
         return _said(self._toml["texts"][name], names)
+
+    def parts(self, name: str, names: Names) -> list[str]:
+        """Every text with a true condition in a list of [texts]. An empty text is left out."""
+        texts = "\0".join(
+            f"{{% if {t.get('when', 'true')} %}}{t['say']}{{% endif %}}" for t in self._toml["texts"][name]
+        )
+        return list(filter(None, (" ".join(text.split()) for text in _template(texts).render(names).split("\0"))))
 
     def table(self, name: str) -> dict[str, str]:
         """A table of plain texts, each in one line."""
@@ -129,7 +136,7 @@ def _question(entry: Mapping[str, Any], names: Names, last: int) -> list[Questio
     wrong = entry.get("wrong")
     if not isinstance(wrong, str):
         right, others = _said(entry["right"], names), _others(entry, names)
-        others = {text: reason for text, reason in others.items() if text != right}
+        others = {text: reason for text, reason in others.items() if text not in ("", right)}
         order = [_said(text, names) for text in entry.get("order", ())]
         if entry.get("rising"):
             order = sorted([right, *others], key=lambda text: float(text.split()[0].replace(",", "")))
@@ -158,9 +165,10 @@ def _others(entry: Mapping[str, Any], names: Names) -> dict[str, str]:
 
 
 def _said(text: str | Sequence[Mapping[str, str]], names: Names) -> str:
-    """A rendered text in one line. Of a list, the first with a true condition, or an empty text."""
-    if not isinstance(text, str):
-        text = next((t["say"] for t in text if _true(t.get("when"), names)), "")
+    """A rendered text in one line. A list gives the first text with a true condition, or an empty text."""
+    if not isinstance(text, str):  # one template, as each one takes as long as many conditions
+        choices = "{% el".join(f"if {t.get('when', 'true')} %}}{t['say']}" for t in text)
+        text = f"{{% {choices}{{% endif %}}" if text else ""
     return " ".join(_template(text).render(names).split())
 
 

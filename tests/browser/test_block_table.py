@@ -4,8 +4,7 @@ sentence, lit line and figure is the run's is tested in test_stage.py, for every
 import re
 
 import numpy as np
-from browser.conftest import shown
-from browser.stepping import address, asked, choose, count, hover, point_at, press, read, sentence, step_of, walked
+from browser.stepping import address, asked, choose, count, hover, point_at, press, read, step_of, walked
 from playwright.sync_api import expect
 
 from explainers.stories.block_table import kv_cache, walk_frames
@@ -85,25 +84,6 @@ def test_hovering_a_token_gives_its_addresses_and_shuffled_pages_change_them_and
     assert np.array_equal(plain.arrays["o"], moved.arrays["o"])
     text = hover(page, "Walk", dim=3)
     assert text.startswith("O[3] = ") and np.float32(text.split(" = ")[1]) == o[3]
-
-
-def test_a_cache_by_hand_says_when_it_is_full_and_keeps_what_it_had(visit):
-    page = visit("/block_table?view=cache&scenario=by_hand&events=add A 20, add B 9&num_blocks=3&backend=cpu")
-    assert count(page) == 3
-    page.get_by_role("spinbutton", name="Tokens").fill("40")
-    page.get_by_role("button", name="Apply").click()
-    page.wait_for_selector("text=Nothing was changed.", timeout=30_000)
-    assert "0 of 3 are free" in page.locator(".wg .hand .note.bad").inner_text() and count(page) == 3
-    assert address(page)["events"] == "add A 20, add B 9"
-    before = page.evaluate("document.querySelector('.wg').dataset.shown").split(" ")[1]
-    page.get_by_role("combobox", name="Next event").select_option("fork")
-    page.get_by_role("button", name="Apply").click()
-    shown(page, other=before)
-    assert count(page) == 4 and address(page)["events"].startswith("add A 20, add B 9, fork ")
-    press(page, "End")
-    assert "its block table is a copy" in sentence(page)
-    page.get_by_role("button", name="Undo").click()
-    page.wait_for_function("window.clock.count === 3", timeout=30_000)
 
 
 def test_the_calculator_follows_what_is_typed_and_refuses_heads_that_do_not_divide(visit):

@@ -9,8 +9,8 @@ from app.choices.links import read_link
 from app.measured import sweeps
 from app.stories import precision as story_page
 from explainers.stories.precision import rounding
+from explainers.stories.precision.error_tables import TITLES
 from explainers.stories.precision.replay import STAGES
-from explainers.stories.precision.replays import TITLES
 from kernels.run import execute
 
 FIELDS = "seq_len=80&num_heads=1&causal=true&at_tile=2"
@@ -36,7 +36,7 @@ def test_errors_and_parts_are_those_of_the_replay(visit):
         assert float(dict(shown["state"])["RMS error of O so far"]) == float(f"{made.so_far[step]:.2g}")
         for part, (all_errors, axis, column) in cells.items() if step in (1, 4, 7) else ():
             due = np.float32(all_errors[step, 5, column])
-            text = hover(page, "Errors", part=part, alone=False, row=row, **{axis: column})
+            text = hover(page, "Errors", part=part, row=row, **{axis: column})
             assert text.startswith(f"{part} of row {row}, {axis} {column}")
             if due == 0:
                 assert "so far no error" in text
@@ -44,18 +44,20 @@ def test_errors_and_parts_are_those_of_the_replay(visit):
                 value, where = text.split("so far ")[1].split("\n")[0].split(" ", 1)
                 assert np.float32(value) == abs(due) and where.startswith("below" if due < 0 else "above"), (name, text)
         press(page, "ArrowRight")
-    for number, replay in [(n, r) for n, r in enumerate(every) if r.label in (made.label, every[0].label)]:
-        for stage in (1, 2, 4, 7):
-            text = hover(page, "Errors", run=number, stage=stage)
-            assert text.startswith(f"{replay.label}, {replay.request.kernel.name}, rows ")
-            assert np.float32(text.split(" O by ")[1].split(" ")[0]) == np.float32(replay.sizes[stage])
-        text = hover(page, "Errors", run=number, stage=len(STAGES))
-        assert np.float32(text.split("RMS error of O: ")[1]) == np.float32(replay.so_far[-1])
+    for stage in (1, 2, 4, 7):
+        moves = dict(line.split(": ", 1) for line in hover(page, "Errors", step=STAGES[stage]).split("\n"))
+        assert {label: float(said.split(" O by ")[1].split(" ")[0]) for label, said in moves.items()} == {
+            replay.label: float(f"{replay.sizes[stage]:.6g}") for replay in every
+        }
+    for replay in every:
+        text = hover(page, "Errors", type=replay.label)
+        assert text.startswith(f"{replay.label}, {replay.request.kernel.name}, rows ")
+        assert float(text.split("RMS error of O: ")[1]) == float(f"{replay.so_far[-1]:.6g}")
 
 
 def test_a_hidden_key_and_a_type_that_is_not_beside_are_told(visit):
     page = visit("/precision?kernel=03_flash&head_dim=32&seq_len=64&causal=true&num_heads=1&backend=cpu")
-    assert "hidden by the causal mask" in hover(page, "Errors", part="S", alone=False, row=3, key=40)
+    assert "hidden by the causal mask" in hover(page, "Errors", part="S", row=3, key=40)
     page.locator('.wg .tabs [data-tab="types"]').click()
     page.get_by_text(" float16 is missing: head_dim is 32").wait_for()
     assert "bfloat16 is missing: head_dim is 32" in page.locator(".wg").inner_text()

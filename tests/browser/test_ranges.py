@@ -69,21 +69,13 @@ def test_another_sequence_and_more_ranges_are_chosen_by_hand(visit):
     assert "No cut divides B, so O = sums / l is written at once" in sentence(page)
 
 
-def test_a_shared_prefix_is_read_once_and_8_bits_tell_how_far_a_step_is_off(visit):
-    page = visit("/block_table?view=prefix&backend=cpu&cache_dtype=float8_e4m3&sequence=1")
-    run = run_here("prefix", "shared_prompt", cache_dtype="float8_e4m3")
+def test_a_shared_prefix_is_read_once(visit):
+    page = visit("/block_table?view=prefix&backend=cpu&sequence=1")
+    run = run_here("prefix", "shared_prompt")
     story = range_walk.walk(run, "ABC", 1, 0)
     for number, (frame, said) in enumerate(zip(story.frames, walked(page, 6))):
         assert said["sentences"] == [frame["sentence"]]
-        if "tokens" in frame:
-            first, last = frame["tokens"]
-            off = float(np.nanmax(story.errors.scores[first : last + 1]))
-            assert dict(said["state"])["score off by"] == f"{off:.4g}"
         assert number or "A, B and C begin with the same 2 pages" in frame["sentence"]
     assert any("read once for 6 query heads" in frame["sentence"] for frame in story.frames[:6])
     told = hover(page, "Ranges of B, query head 0", list=0, cell=0)
     assert told.startswith("page 0: entry 0 of A, B, C's block tables")
-    page.locator('.wg [data-tab="eight"]').click()
-    page.wait_for_selector(".wg .tabs table, .wg .sheet table, .wg table")
-    rows = page.locator(".wg table").last.inner_text()
-    assert "float16" in rows and "float8_e4m3" in rows

@@ -8,14 +8,15 @@ from browser.conftest import shown
 from browser.stepping import address, asked, choose, count, hover, point_at, press, read, sentence, step_of, walked
 from playwright.sync_api import expect
 
-from explainers.stories.sparsity import block_mask, mask_walk, sparsity
+from explainers.stories.sparsity import block_mask, mask_walk
+from explainers.stories.sparsity.story import STORY
 from explainers.story import probed
 from kernels.catalog import KERNELS
 from kernels.core.request import Request
 from kernels.core.scope import Scope
 from kernels.run import execute
 
-NAME = probed.first(sparsity).name
+NAME = probed.first(STORY).name
 DRAW = "/sparsity?backend=cpu&mask=drawn&causal=false&seq_len=256&at_tile=1&row=3&drawn="
 
 
@@ -27,7 +28,7 @@ def run_here(item, **fields):
 def click(page, **what):
     """Clicks what the mask's picture draws there, and waits for the stage that this asks for."""
     before = page.evaluate("document.querySelector('.wg').dataset.shown").split(" ")[1]
-    page.mouse.click(*point_at(page, "Mask", **what))
+    page.mouse.click(*point_at(page, "Mask and list", **what))
     return shown(page, other=before)
 
 
@@ -56,7 +57,7 @@ def test_a_mask_is_drawn_run_and_walked_and_its_ledger_is_that_of_the_drawn_bloc
     assert [entry.column for entry in walk.entries] == [1, 3]
     walk_says(page, walk.frames)
     press(page, "Home", "ArrowRight")
-    tip = hover(page, "Mask", part="key", key=70)
+    tip = hover(page, "Mask and list", part="key", key=70)
     assert np.float32(re.search(r"score (\S+)$", tip)[1]) == walk.scores[70]
     page.get_by_role("button", name="Ledger").click()
     rows = table(page, "Executed, masked, skipped")
@@ -96,15 +97,15 @@ def test_an_entry_is_gone_to_and_a_block_told_by_its_counts_and_bytes(visit):
     page = visit("/sparsity?backend=cpu")
     run = run_here(5, mask="sinks", window=192)
     walk, dense = mask_walk.explain(run, 326), run.request.problem.masks[0].dense()
-    told = hover(page, "Mask", part="block", row=4, col=2)
+    told = hover(page, "Mask and list", part="block", row=4, col=2)
     seen = int(dense[256:320, 128:192].sum())
-    assert told.startswith(f"query block 4, key block 2: full, all {seen:,} pairs seen\n16,384 bytes")
-    told = hover(page, "Mask", part="block", row=5, col=0)
+    assert told.startswith(f"query block 4, key block 2: full, all {seen:,} pairs seen. 16,384 bytes")
+    told = hover(page, "Mask and list", part="block", row=5, col=0)
     assert f"partial, {int(dense[320:, :64].sum()):,} of 4,096 pairs seen" in told
-    assert "not loaded" in hover(page, "Mask", part="block", row=0, col=5)
-    page.mouse.click(*point_at(page, "Mask", part="entry", entry=3))
+    assert "not loaded" in hover(page, "Mask and list", part="block", row=0, col=5)
+    page.mouse.click(*point_at(page, "Mask and list", part="entry", number=3))
     assert step_of(page) == 4 and sentence(page) == walk.frames[4]["sentence"]
-    page.mouse.click(*point_at(page, "Mask", part="block", row=5, col=2))
+    page.mouse.click(*point_at(page, "Mask and list", part="block", row=5, col=2))
     assert step_of(page) == 2 and sentence(page) == walk.frames[2]["sentence"]
 
 
@@ -112,7 +113,7 @@ def test_drawing_begins_with_blocks_that_can_be_pressed_and_a_kernel_of_windows_
     page = visit("/sparsity?backend=cpu")
     choose(page, "mask", "drawn")
     assert asked(page)["causal"] == "false" and asked(page)["drawn"].startswith("0;0,1;0,2")
-    windows = next(n for n, s in KERNELS.items() if sparsity.accepts(s) and not block_mask.has_lists(probed.sample(s)))
+    windows = next(n for n, s in KERNELS.items() if STORY.accepts(s) and not block_mask.has_lists(probed.sample(s)))
     choose(page, "kernel", windows)
     assert asked(page)["mask"] == "window" and count(page) > 2
     option = page.locator('.wg .toolbar [data-choice="mask=drawn"]')

@@ -2,7 +2,8 @@
 import { matches } from './covers.js';
 
 /**
- * A rectangle with the thing in it. With `grid`, it has many things: a cell for each number, row by row.
+ * A rectangle with the thing in it. With `grid`, it has many things: a cell for each number, row by row. All of
+ * them have its datum.
  * @typedef {object} Area
  * @property {number[]} rect [x, y, width, height]
  * @property {Record<string, any>} datum
@@ -10,6 +11,19 @@ import { matches } from './covers.js';
  * @property {{columns: number, count: number, thing?: (number: number) => Record<string, any> | null,
  *   tip?: (number: number) => string}} [grid] thing: {...datum, number} without it; null: no thing
  */
+
+/**
+ * A rectangle of cells, for a view that describes its things itself.
+ * @param {number[]} rect
+ * @param {number} columns
+ * @param {(number: number) => Record<string, any> | null} thing of each cell; null: no thing
+ * @param {number} [count] of all cells
+ * @returns {Area}
+ */
+export const gridArea = (rect, columns, thing, count = columns) => ({
+  ...{ rect, datum: {} },
+  grid: { columns, count, thing, tip: () => '' },
+});
 
 /** @typedef {{x: number, y: number, w: number, h: number}} Rect */
 
@@ -100,8 +114,13 @@ export function tipOf(areas, thing) {
  */
 export function rectsOf(areas, wanted) {
   const hit = (/** @type {Thing} */ datum) => wanted.some(one => matches(datum, one));
+  // The datum of a grid is part of each of its things.
+  const may = (/** @type {Thing} */ datum) =>
+    wanted.some(one =>
+      matches(datum, Object.fromEntries(Object.entries(one).filter(([key]) => key in datum))),
+    );
   return areas.flatMap(area => {
-    if (area.grid) return cells(area, hit);
+    if (area.grid) return may(area.datum) ? cells(area, hit) : [];
     const [x, y, w, h] = area.rect;
     return hit(area.datum) ? [{ x, y, w, h }] : [];
   });

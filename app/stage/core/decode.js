@@ -13,5 +13,14 @@ export function decode(buffer) {
       value[key] = key === 'frames' && inner === true ? content.frames : restore(inner);
     return value;
   };
+  if (content.frames?.$rows !== undefined) {
+    const { $rows, ...packed } = content.frames,
+      fields = Object.entries(packed);
+    content.frames = Array.from({ length: $rows }, (_, n) =>
+      Object.fromEntries(
+        fields.flatMap(([name, [values, at]]) => (at[n] < 0 ? [] : [[name, values[at[n]]]])),
+      ),
+    );
+  }
   return restore(content);
 }

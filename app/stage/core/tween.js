@@ -24,6 +24,7 @@
  * @property {Record<string, any>} [datum] the thing that it shows: to point at, to pin, to cover
  * @property {string} [tip] about the thing, a line each
  * @property {number | null} [go] the step that a click on it goes to
+ * @property {(thing: any) => any} [press] of a grid: the step of a click on a thing, [choice, value], or nothing
  * @property {boolean} [hint] it is left out while a question covers something
  */
 

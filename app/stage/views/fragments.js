@@ -1,11 +1,11 @@
 // One product of the tensor cores: A left, B above, C where they meet. A cell's colour is the lane
 // that holds it. The cells of the chosen element's lane have a frame and its number, in all three.
 // In the free corner are the products that make the chosen element of C, a line for each, next to
-// the row of B that it takes. A click chooses an element and tells its way.
+// the row of B that it takes: two numbers, and their product as a bar. A click chooses an element and tells its way.
 import { canvasView } from '../core/canvas.js';
 import { matches } from '../core/covers.js';
 import { colourOf } from './backward_memory.js';
-import { blend, PALETTE, exact, figure, number, rgb, smallText } from '../core/paint.js';
+import { blend, PALETTE, exact, figure, number, rgb, smallText, theme } from '../core/paint.js';
 import { fragmentsLayout, numberSize } from './layouts/fragments.js';
 
 const LANES = 32,
@@ -50,101 +50,39 @@ export default function (host, { meta, columns }, context) {
   );
   const has = (name, what, n) => (n < 0 ? -1 : (known[name][what]?.[n] ?? -1));
   const laneOf = (name, row, col) => has(name, 'lane', place(name, row, col));
-  // A number as the instruction takes it: zero beyond an edge, and for the weight of a hidden key,
-  // of which nothing is logged.
+  // A number as the instruction takes it: zero beyond an edge.
   const taken = (name, row, col) => {
-    const n = place(name, row, col),
-      value = n < 0 ? 0 : known[name].value[n];
-    return Number.isNaN(value) && has(name, 'lane', n) < 0 ? 0 : value;
+    const n = place(name, row, col);
+    return n < 0 ? 0 : known[name].value[n];
   };
   // Where cell (i, j) of a part lies: matrix, row, column.
   const element = (f, part, i, j) => {
-    const { a, b, c, turned } = kinds[f.c],
+    const { a, b, c, turned } = kinds[f.phase],
       name = { A: a, B: b, C: c }[part],
       at = [(part === 'B' ? f.k : f.rows)[0] + i, (part === 'A' ? f.k : f.cols)[0] + j];
     return [name, ...(turned.includes(part) ? at.reverse() : at)];
   };
-  const half = value => {
-    // rounded to 11 bits, as fp16 sums are
-    if (!Number.isFinite(value) || value === 0) return value;
-    const unit = 2 ** (Math.max(-14, Math.floor(Math.log2(Math.abs(value)))) - 10),
-      n = value / unit,
-      low = Math.floor(n),
-      off = n - low;
-    const rounded = unit * (off > 0.5 || (off === 0.5 && low % 2) ? low + 1 : low);
-    return Math.abs(rounded) > 65504 ? Math.sign(value) * Infinity : rounded;
-  };
-  const round = sum_bits === 16 ? half : Math.fround;
-  const same = (f, g) =>
-    f.c === g.c && f.tile === g.tile && f.rows[0] === g.rows[0] && f.cols[0] === g.cols[0];
   const factors = (f, i, j) =>
     Array.from({ length: K }, (_, k) => [
       taken(...element(f, 'A', i, k)),
       taken(...element(f, 'B', k, j)),
     ]);
-  // C before the product of a step and after it; of the frames before it that add to the same part.
-  const made = new Map();
-  const sums = step => {
-    const n = Math.min(step, frames.length - 1);
-    if (made.has(n)) return made.get(n);
-    const f = frames[n],
-      rows = f.rows[1] - f.rows[0],
-      cols = f.cols[1] - f.cols[0],
-      before = new Float64Array(rows * cols),
-      after = new Float64Array(rows * cols);
-    let earlier = n - 1;
-    while (earlier >= 0 && !same(frames[earlier], f)) earlier--;
-    if (earlier >= 0) before.set(sums(earlier).after);
-    else if (kinds[f.c].grows) {
-      const [row0, col0, all, wide] = matrices[f.c];
-      for (let i = 0; i < rows; i++)
-        for (let j = 0; j < cols; j++) {
-          const r = f.rows[0] + i - row0,
-            c = f.cols[0] + j - col0;
-          before[i * cols + j] =
-            r < all && c < wide ? columns[`${f.c}_before`][(f.at_tile * all + r) * wide + c] : 0;
-        }
-    }
-    const b = Array.from({ length: K }, (_, k) =>
-      Float64Array.from({ length: cols }, (_, j) => taken(...element(f, 'B', k, j))),
-    );
-    for (let i = 0; i < rows; i++) {
-      const a = Array.from({ length: K }, (_, k) => taken(...element(f, 'A', i, k)));
-      for (let j = 0; j < cols; j++) {
-        let sum = 0;
-        for (let k = 0; k < K; k++) sum += a[k] * b[k][j];
-        after[i * cols + j] = round(round(before[i * cols + j]) + sum);
-      }
-    }
-    if (made.size > 64) made.delete(made.keys().next().value);
-    made.set(n, { before, after, cols });
-    return made.get(n);
-  };
-  // Everything that is added to an element, without rounding, from the tile's first product on.
-  const unrounded = (step, i, j) => {
+  // An element of C at a step: before the product, added by it, after it; and at the end of its tile.
+  const sumsOf = (step, i, j) => {
     const n = Math.min(step, frames.length - 1),
-      f = frames[n],
-      mine = frames.slice(0, n + 1).filter(g => same(g, f));
-    const first = sums(frames.indexOf(mine[0]));
-    return mine.reduce(
-      (sum, g) => sum + factors(g, i, j).reduce((s, [x, y]) => s + x * y, 0),
-      first.before[i * first.cols + j],
-    );
+      [before, after, end] = columns.places.subarray(3 * n, 3 * n + 3),
+      at = i * (frames[n].cols[1] - frames[n].cols[0]) + j,
+      ends = name => (end < 0 ? NaN : columns[name][end + at]);
+    return {
+      before: before < 0 ? 0 : columns.c[before + at],
+      added: columns.added[after + at],
+      after: columns.c[after + at],
+      last: end >= 0,
+      ...{ due: ends('due'), logged: ends('logged'), error: ends('error') },
+    };
   };
-  const logged = (f, i, j) => {
-    const [name, row, col] = element(f, 'C', i, j),
-      n = place(name, row, col);
-    if (n < 0) return NaN;
-    const [, , rows, cols] = matrices[name];
-    return kinds[name].grows
-      ? columns[`${name}_after`][f.at_tile * rows * cols + n]
-      : columns[`${name}_value`][n];
-  };
-  const valueAt = (f, step, part, i, j) => {
-    if (part !== 'C') return taken(...element(f, part, i, j));
-    const { after, cols } = sums(step);
-    return after[i * cols + j];
-  };
+  const valueAt = (f, step, part, i, j) =>
+    part === 'C' ? sumsOf(step, i, j).after : taken(...element(f, part, i, j));
 
   // ---- words ----
   const who = (f, part, i, j) => {
@@ -229,33 +167,26 @@ export default function (host, { meta, columns }, context) {
   };
   // An element of C in words, such as `S of query 8 and key 16`: a query comes before a key.
   const named = (f, i, j) => {
-    const { down, across } = kinds[f.c],
+    const { down, across } = kinds[f.phase],
       both = [`${ONE[down]} ${f.rows[0] + i}`, `${ONE[across]} ${f.cols[0] + j}`];
-    return `${partOf(f.c)} of ${(across === 'queries' ? both.reverse() : both).join(' and ')}`;
+    return `${partOf(f.phase)} of ${(across === 'queries' ? both.reverse() : both).join(' and ')}`;
   };
   const ofC = (f, step, i, j) => {
-    const { before, after, cols } = sums(step),
-      n = i * cols + j,
+    const { before, after, last, due, logged, error } = sumsOf(step, i, j),
       holder = who(f, 'C', i, j),
-      value = logged(f, i, j),
-      said = [];
-    said.push(
-      `${exact(Math.fround(before[n]))} before, ${exact(Math.fround(after[n]))} after this product (derived)`,
-    );
-    said.push(
-      holder ? `in ${holder}` : 'no lane logs it: hidden, beyond an edge, or without a probe',
-    );
-    if (Number.isNaN(value)) return said;
-    if (f.last && holder && kinds[f.c].scaled)
-      said.push(
-        `times ${scale}: ${f.c === 'S' ? 'the score ' : ''}${exact(Math.fround(Math.fround(scale) * after[n]))}; ` +
-          `the kernel logged ${exact(value)}; unrounded ` +
-          `${(scale * unrounded(step, i, j)).toPrecision(10)}`,
-      );
-    else if (f.last && holder)
-      said.push(
-        `the kernel logged ${exact(value)}; unrounded since the tile began ${unrounded(step, i, j).toPrecision(10)}`,
-      );
+      said = [
+        `${exact(before)} before, ${exact(after)} after this product (derived)`,
+        holder ? `in ${holder}` : 'no lane logs it: hidden, beyond an edge, or without a probe',
+      ];
+    if (!last || !holder || Number.isNaN(logged)) return said;
+    const times = kinds[f.phase].scaled
+        ? `times ${scale}: ${f.phase === 'S' ? 'the score ' : ''}${exact(due)}; `
+        : '',
+      off = Number.isFinite(error)
+        ? `, ${error ? `${figure(Math.abs(error), 3)} ${error < 0 ? 'below' : 'above'}` : 'equal to'} ` +
+          'the sum in float64 (derived)'
+        : '';
+    said.push(`${times}the kernel logged ${exact(logged)}${off}`);
     return said;
   };
   const told = (step, { part, i, j }) => {
@@ -265,17 +196,15 @@ export default function (host, { meta, columns }, context) {
   };
   // The same in a few sentences. The exact numbers are in the tip.
   const shortlyC = (f, step, i, j, holder) => {
-    const { before, after, cols } = sums(step),
-      [was, now] = [before, after].map(one => figure(one[i * cols + j], 4)),
-      said = [`${title(f, 'C', i, j)}: ${holder ? `in ${holder}` : 'no lane logs it'}.`],
-      value = logged(f, i, j);
-    said.push(`This product takes it from ${was} to ${now}.`);
-    if (!f.last || !holder || Number.isNaN(value)) return said.join(' ');
-    if (kinds[f.c].scaled)
-      said.push(
-        `Times ${scale}, it is ${f.c === 'S' ? 'the score ' : ''}${figure(scale * after[i * cols + j], 4)}.`,
-      );
-    said.push(`The kernel logged ${figure(value, 4)}.`);
+    const { before, after, last, due, logged } = sumsOf(step, i, j),
+      said = [
+        `${title(f, 'C', i, j)}: ${holder ? `in ${holder}` : 'no lane logs it'}.`,
+        `This product takes it from ${figure(before, 4)} to ${figure(after, 4)}.`,
+      ];
+    if (!last || !holder || Number.isNaN(logged)) return said.join(' ');
+    if (kinds[f.phase].scaled)
+      said.push(`Times ${scale}, it is ${f.phase === 'S' ? 'the score ' : ''}${figure(due, 4)}.`);
+    said.push(`The kernel logged ${figure(logged, 4)}.`);
     return said.join(' ');
   };
   // The same in a line: from place to place.
@@ -336,15 +265,21 @@ export default function (host, { meta, columns }, context) {
     if (!text || held < 0) return;
     const lanes = lanesOf(f, part, c).map(row => row.map(lane => (lane === held ? lane : -1)));
     g.save();
-    [g.strokeStyle, g.lineWidth, g.lineJoin] = [tintOf(paint, held), 3, 'round'];
+    [g.strokeStyle, g.lineWidth, g.lineJoin] = [tintOf(held), 3, 'round'];
     drawNumbers(g, paint, part, c, text, lanes, held, true);
     g.restore();
   };
   const sizeIn = (part, c) => numberSize(c, 0.8 * smallText(em), part === 'B' ? 'down' : 'across');
-  const lanesOf = (f, part, c) =>
-    Array.from({ length: c.rows }, (_, i) =>
-      Array.from({ length: c.cols }, (_, j) => laneOf(...element(f, part, i, j))),
-    );
+  const lanes = new Map(); // frame -> part -> the lane of each cell
+  const lanesOf = (f, part, { rows, cols }) => {
+    if (!lanes.has(f)) {
+      lanes.clear();
+      lanes.set(f, {});
+    }
+    return (lanes.get(f)[part] ??= Array.from({ length: rows }, (_, i) =>
+      Array.from({ length: cols }, (_, j) => laneOf(...element(f, part, i, j))),
+    ));
+  };
   const mark = (g, f, { part, i, j }, ink) => {
     const c = cell(f, part),
       { x, y } = box[part];
@@ -371,7 +306,7 @@ export default function (host, { meta, columns }, context) {
     lanes.forEach((row, i) =>
       row.forEach((lane, j) => {
         const [cx, cy] = [x + j * c.w, y + i * c.h];
-        g.fillStyle = lane < 0 ? paint.panel : tintOf(paint, lane);
+        g.fillStyle = lane < 0 ? paint.panel : tintOf(lane);
         const [di, dj] = part === 'B' ? [1, 0] : [0, 1], // no line between two neighbours of a lane
           opens = lanes[i + di]?.[j + dj] === lane,
           closes = (di ? i : j) % 2 && lanes[i - di]?.[j - dj] === lane,
@@ -398,23 +333,26 @@ export default function (host, { meta, columns }, context) {
       );
   };
   // Eight lanes in a row have one colour in four shades.
-  const tintOf = (paint, lane) => {
-    const n = lane % LANES;
-    return blend(
+  const tints = Array.from({ length: LANES }, (_, n) =>
+    blend(
       rgb(HUES[Math.floor(n / 4) % HUES.length]),
-      rgb(paint.background),
+      rgb(theme(host).background),
       SHADES[n % SHADES.length],
-    );
-  };
+    ),
+  );
+  const tintOf = lane => tints[lane % LANES];
   // The lanes' numbers: one for two neighbours of a lane, and bold for the chosen lane.
   const drawNumbers = (g, paint, part, c, text, lanes, held, edged = false) => {
     const [di, dj] = part === 'B' ? [1, 0] : [0, 1];
+    let weight = 0; // of the font that is set
     g.fillStyle = paint.text;
     g.textAlign = 'center';
     lanes.forEach((row, i) =>
       row.forEach((lane, j) => {
         if (lane < 0 || ((part === 'B' ? i : j) % 2 && lanes[i - di]?.[j - dj] === lane)) return;
-        g.font = `${lane === held ? 700 : 400} ${text}px ${paint.font}`;
+        const due = lane === held ? 700 : 400;
+        if (due !== weight) g.font = `${due} ${text}px ${paint.font}`;
+        weight = due;
         const two = lanes[i + di]?.[j + dj] === lane ? 1 : 0.5;
         const [x, y] = [
           box[part].x + (j + (dj ? two : 0.5)) * c.w,
@@ -437,8 +375,8 @@ export default function (host, { meta, columns }, context) {
   const drawHead = (g, paint, f, part, small) => {
     const { x, y } = box[part],
       name = partOf(element(f, part, 0, 0)[0]),
-      { along, across, labels } = kinds[f.c],
-      tall = kinds[f.c].down === 'queries' ? 'rows' : kinds[f.c].down;
+      { along, across, labels } = kinds[f.phase],
+      tall = kinds[f.phase].down === 'queries' ? 'rows' : kinds[f.phase].down;
     const [[down, rows], [over, cols]] = {
       A: [
         [tall, f.rows],
@@ -466,19 +404,17 @@ export default function (host, { meta, columns }, context) {
     const fits = said.find(one => g.measureText(one).width <= box[part].w - beside);
     if (fits) g.fillText(fits, x + beside, y - 0.7 * em);
   };
-  // The products of one element of C, beside the rows of B: a number of A, a number of B, their
-  // product, and a bar for it in a column of its own.
+  // The products of one element of C, beside the rows of B: a number of A, a number of B, and a bar
+  // for their product.
   const drawList = (g, paint, f, step, { i, j }) => {
     const [rows, cols] = shape(f, 'C'),
       r = Math.min(i, rows - 1),
       c = Math.min(j, cols - 1),
-      { a, b, along, labels } = kinds[f.c];
+      { a, b, along, labels } = kinds[f.phase];
     const x = box.A.x,
       wide = box.A.w + 0.6 * em,
       all = factors(f, r, c),
-      sum = all.reduce((s, [p, q]) => s + p * q, 0),
-      { before, after, cols: stride } = sums(step),
-      n = r * stride + c,
+      { before, added, after } = sumsOf(step, r, c),
       lines = linesOf(all, along, f.k, box.B.h / (K + 1) < ROOMY * em),
       high = Math.min(lines.length < K ? 1.9 * em : Infinity, box.B.h / (lines.length + 1)),
       top = box.B.y + high; // below the heads
@@ -488,15 +424,15 @@ export default function (host, { meta, columns }, context) {
       from = `row ${f.rows[0] + r} of ${labels.A} \u00d7 column ${f.cols[0] + c} of ${labels.B}`,
       equals = sum_bits === 16 ? ', rounded to fp16:' : ' =';
     g.fillText(
-      fitting([`${named(f, r, c)} = ${from}`, `${partOf(f.c)}: ${from}`]),
+      fitting([`${named(f, r, c)} = ${from}`, `${partOf(f.phase)}: ${from}`]),
       x,
       box.B.y - 0.9 * em,
       wide,
     );
     g.fillText(
       fitting([
-        `before ${short(before[n])} + this product ${short(sum)}${equals} after ${short(after[n])}`,
-        `${short(before[n])} before + ${short(sum)}${equals} ${short(after[n])} after`,
+        `before ${short(before)} + this product ${short(added)}${equals} after ${short(after)}`,
+        `${short(before)} before + ${short(added)}${equals} ${short(after)} after`,
       ]),
       x,
       top + high * lines.length + 1.25 * em,
@@ -505,23 +441,25 @@ export default function (host, { meta, columns }, context) {
     const size = numberSize({ w: wide, h: high }, em);
     if (!size) return; // no room for sixteen lines: only their sum
     g.font = `${size}px ${paint.font}`;
-    const ends = [0.34, 0.54, 0.75].map(share => x + share * wide),
-      zero = x + 0.88 * wide,
-      reach = 0.11 * wide,
-      most = Math.max(...lines.map(({ product }) => Math.abs(product)), 1e-30);
+    const ends = [0.36, 0.58].map(share => x + share * wide),
+      zero = x + 0.8 * wide,
+      reach = 0.19 * wide,
+      most = Math.max(...lines.map(({ long }) => Math.abs(long)), 1e-30);
     const pairs = lines.filter(one => one.pair.length).length;
-    [a, b, f.c].forEach((name, n) => {
+    [a, b].forEach((name, n) => {
       g.fillStyle = blend(rgb(colourOf(partOf(name))), rgb(paint.background), 0.16);
       const width = g.measureText('\u22120.0000').width + 6;
-      g.fillRect(ends[n] - width + 3, top, width, high * (n < 2 ? pairs : lines.length));
+      g.fillRect(ends[n] - width + 3, top, width, high * pairs);
       g.fillStyle = paint.text;
       g.textAlign = 'right';
-      g.fillText([labels.A, labels.B, 'product'][n], ends[n], top - 0.3 * size, width);
-      g.textAlign = 'left';
+      g.fillText([labels.A, labels.B][n], ends[n], top - 0.3 * size, width);
     });
-    lines.forEach(({ name, pair, product }, k) => {
+    g.textAlign = 'center';
+    g.fillText('product', zero, top - 0.3 * size, 2 * reach);
+    g.textAlign = 'left';
+    lines.forEach(({ name, pair, long }, k) => {
       const y = top + (k + 0.5) * high + 0.36 * size,
-        bar = (reach * product) / most,
+        bar = (reach * long) / most,
         deep = Math.min(0.8 * size, high - 2);
       g.fillStyle = PALETTE.sign[bar < 0 ? 'below' : 'above'];
       g.fillRect(
@@ -533,20 +471,21 @@ export default function (host, { meta, columns }, context) {
       g.fillStyle = paint.text;
       g.fillText(name, x, y, (pair.length ? 0.17 : 0.45) * wide);
       g.textAlign = 'right';
-      [...pair, product].forEach((v, n) => g.fillText(short(v), ends[pair.length ? n : 2], y));
+      pair.forEach((v, n) => g.fillText(short(v), ends[n], y));
       g.textAlign = 'left';
     });
     g.fillRect(zero, top, 1, high * lines.length);
   };
-  // A line for each product; where the lines would touch, for the first ones and for the rest.
+  // A line for each product; where the lines would touch, for the first ones and for the rest. long:
+  // of its bar.
   const linesOf = (all, along, [first, end], touch) => {
     const one = ONE[along];
-    const line = ([p, q], k) => ({ name: `${one} ${first + k}`, pair: [p, q], product: p * q });
+    const line = ([p, q], k) => ({ name: `${one} ${first + k}`, pair: [p, q], long: p * q });
     if (!touch) return all.map(line);
-    const product = all.slice(FEW).reduce((sum, [p, q]) => sum + p * q, 0);
+    const long = all.slice(FEW).reduce((sum, [p, q]) => sum + p * q, 0);
     return [
       ...all.slice(0, FEW).map(line),
-      { name: `${along} ${first + FEW} to ${end - 1}, added`, pair: [], product },
+      { name: `${along} ${first + FEW} to ${end - 1}, added`, pair: [], long },
     ];
   };
   const short = v =>
@@ -557,15 +496,16 @@ export default function (host, { meta, columns }, context) {
       : String(v)
     ).replace('-', '\u2212');
 
-  const locate = (x, y) => {
-    for (const part of frames.length ? ['A', 'B', 'C'] : []) {
-      const c = cell(frameAt(clock.step), part),
-        i = Math.floor((y - box[part].y) / c.h),
-        j = Math.floor((x - box[part].x) / c.w);
-      if (i >= 0 && j >= 0 && i < c.rows && j < c.cols) return { part, i, j };
-    }
-    return null;
-  };
+  const areas = ({ step }) =>
+    (frames.length ? ['A', 'B', 'C'] : []).map(part => {
+      const { w, h, rows, cols } = cell(frameAt(step), part),
+        thing = number => ({ part, i: Math.floor(number / cols), j: number % cols });
+      return {
+        rect: [box[part].x, box[part].y, cols * w, rows * h],
+        datum: { part },
+        grid: { columns: cols, count: rows * cols, thing },
+      };
+    });
   const click = thing => {
     chosen = thing;
     if (thing.part !== 'B') of = { ...of, i: thing.i };
@@ -594,7 +534,7 @@ export default function (host, { meta, columns }, context) {
     title: 'One product',
     layout,
     draw,
-    locate,
+    areas,
     describe: (thing, step) => told(step, inside(step, thing)),
     label,
     click,

@@ -72,42 +72,47 @@ export default function (host, { meta, columns }, context) {
     return [x + col * unit, y + row * unit, unit, unit];
   };
 
-  const inside = ([bx, by, w, h], x, y) => x >= bx && y >= by && x < bx + w && y < by + h;
-  const locate = (x, y) => {
-    const frame = frameAt(step),
-      { held, heldUnit, strips, map, across, down } = laid;
-    for (const [box, rect] of Object.entries(held)) {
-      if (box === absentOf(frame) || !inside(rect, x, y) || !model.logs(box)) continue;
-      return thingAt(
-        frame,
-        box,
-        Math.floor((x - rect[0]) / heldUnit),
-        Math.floor((y - rect[1]) / heldUnit),
-      );
-    }
-    for (const [tensor, rect] of Object.entries(strips)) {
-      if (!model.parts.includes(tensor) || !inside(rect, x, y)) continue;
-      return alongKeys(tensor)
-        ? { tensor, strip: true, key: Math.floor((x - rect[0]) / across) }
-        : { tensor, strip: true, query: Math.floor((y - rect[1]) / down) };
-    }
-    if (map && inside(map, x, y))
-      return {
-        tensor: 'P',
-        map: true,
-        query: Math.min(n - 1, Math.floor((y - map[1]) / down)),
-        key: Math.min(keys - 1, Math.floor((x - map[0]) / across)),
-      };
-    return null;
-  };
-  const thingAt = (frame, box, col, row) => {
-    const query = (frame.queries?.[0] ?? 0) + row,
-      first = frame.keys?.[0] ?? 0,
-      tensor = box;
-    if (SQUARES.includes(box)) return { tensor, box, query, key: first + col };
-    return alongKeys(box)
-      ? { tensor, box, key: first + row, dim: col }
-      : { tensor, box, query, dim: col };
+  const gridOf = (rect, columns, count, datum, thing) => ({
+    rect,
+    datum,
+    grid: {
+      columns,
+      count,
+      thing: number => ({ ...datum, ...thing(number % columns, Math.floor(number / columns)) }),
+    },
+  });
+  const areas = now => {
+    const frame = frameAt(now.step),
+      { held, heldUnit, strips, map } = laid,
+      [query, key] = [frame.queries?.[0] ?? 0, frame.keys?.[0] ?? 0];
+    const boxes = Object.entries(held).filter(
+      ([box]) => box !== absentOf(frame) && model.logs(box),
+    );
+    return [
+      ...(map
+        ? [
+            gridOf(map, keys, n * keys, { tensor: 'P', map: true }, (x, y) => ({
+              query: y,
+              key: x,
+            })),
+          ]
+        : []),
+      ...Object.entries(strips)
+        .filter(([tensor]) => model.parts.includes(tensor))
+        .map(([tensor, rect]) =>
+          alongKeys(tensor)
+            ? gridOf(rect, keys, keys, { tensor, strip: true }, x => ({ key: x }))
+            : gridOf(rect, 1, n, { tensor, strip: true }, (_, y) => ({ query: y })),
+        ),
+      ...boxes.map(([box, rect]) => {
+        const [columns, rows] = [rect[2], rect[3]].map(size => Math.round(size / heldUnit));
+        return gridOf(rect, columns, columns * rows, { tensor: box, box }, (x, y) =>
+          SQUARES.includes(box)
+            ? { query: query + y, key: key + x }
+            : { [alongKeys(box) ? 'key' : 'query']: (alongKeys(box) ? key : query) + y, dim: x },
+        );
+      }),
+    ];
   };
 
   const describe = (at, now) => {
@@ -145,7 +150,7 @@ export default function (host, { meta, columns }, context) {
     marks,
     over,
     ms: now => backwardTime(frameAt(now)),
-    locate,
+    areas,
     describe,
     label: now => `${context.stage.frames[now].title}. ${context.stage.frames[now].sentence}`,
     legend: meta.frames.some(frame => frame.flying.length) ? [IN_FLIGHT, ...LEGEND] : LEGEND,

@@ -341,31 +341,48 @@ export default function (host, { meta, columns }, context) {
     view.draw();
   };
 
-  const locate = (px, py) => {
-    const launch = launches[frameAt(clock.step).launch],
-      { w, h, y: top } = grid(launch);
-    const row = Math.floor(px / w),
-      col = Math.floor((py - top) / h);
-    if (px >= 0 && px < w * launch.rows && col >= 0 && col < launch.cols) {
-      const block =
-        (row * launch.cols + col) * launch.per_item +
-        Math.floor(((px - row * w) / w) * launch.per_item);
-      return { part: 'cell', launch: launches.indexOf(launch), block };
+  const laneThing = n => ({ part: 'lane', launch: launchOf[n], block: blockOf[n] });
+  // What a pane's lanes show is made once for each zoom: a pointer moves often.
+  let bars = { key: '', areas: [] };
+  const barAreas = () => {
+    const key = JSON.stringify([seen, lanes]);
+    if (bars.key === key) return bars.areas;
+    const areas = [];
+    for (let n = 0; n < count; n++) {
+      const [bx, by, bw, bh] = barOf(n),
+        [left, top] = [Math.max(bx, lanes.x), Math.max(by, lanes.y)],
+        w = Math.min(bx + bw, lanes.x + lanes.w) - left,
+        h = Math.min(by + bh, lanes.y + lanes.h) - top;
+      if (w > 0 && h > 0) areas.push({ rect: [left, top, w, h], datum: laneThing(n) });
     }
-    if (mapped) {
-      const n = byLane[map.find(px, py)]?.[0];
-      return n === undefined ? null : { part: 'lane', launch: launchOf[n], block: blockOf[n] };
-    }
-    if (px < lanes.x || px >= lanes.x + lanes.w || py < lanes.y || py >= lanes.y + lanes.h)
-      return null;
-    const at = seen.l0 + (py - lanes.y) / lane(),
-      time = seen.t0 + ((px - lanes.x) / lanes.w) * (seen.t1 - seen.t0),
-      l = Math.floor(at),
-      within = (at - l - 0.06) / 0.88;
-    const n = byLane[l]?.find(
-      n => start[n] <= time && time < endOf[n] && low[n] <= within && within < high[n],
-    );
-    return n === undefined ? null : { part: 'lane', launch: launchOf[n], block: blockOf[n] };
+    bars = { key, areas };
+    return areas;
+  };
+  const areas = ({ step }) => {
+    const which = frameAt(step).launch,
+      { rows, cols, per_item: parts } = launches[which],
+      { w, h, y: top } = grid(launches[which]),
+      columns = rows * parts;
+    const cell = number => {
+      const across = number % columns,
+        item = Math.floor(across / parts) * cols + Math.floor(number / columns);
+      return { part: 'cell', launch: which, block: item * parts + (across % parts) };
+    };
+    const one = {
+      rect: [0, top, w * rows, h * cols],
+      datum: { part: 'cell', launch: which },
+      grid: { columns, count: columns * cols, thing: cell },
+    };
+    if (!mapped) return [...barAreas(), one];
+    const thing = number => (byLane[number]?.length ? laneThing(byLane[number][0]) : null);
+    return [
+      {
+        rect: map.rect,
+        datum: { part: 'lane' },
+        grid: { columns: map.columns, count: all, thing },
+      },
+      one,
+    ];
   };
   const describe = ({ launch: which, block }, step) => {
     const launch = launches[which],
@@ -391,7 +408,7 @@ export default function (host, { meta, columns }, context) {
     title: 'Whole grid',
     layout,
     draw,
-    locate,
+    areas,
     describe,
     label,
     legend: [

@@ -1,17 +1,14 @@
 // The SMs of a GPU as a map, for a grid whose blocks all run in one turn: what matters is how many SMs have a block.
 
-// The squares of so many SMs in a box: {at(sm) -> [x, y, side, side], find(x, y) -> its number or -1}.
+// The squares of so many SMs in a box: {at(sm) -> [x, y, side, side], columns, rect: of all}.
 export function mapLayout({ x, y, w, h }, count) {
   let columns = Math.max(1, Math.ceil(Math.sqrt((count * w) / Math.max(1, h))));
   while (Math.ceil(count / columns) * (w / columns) > h && columns < count) columns++;
   const side = w / columns;
   return {
     at: sm => [x + (sm % columns) * side, y + Math.floor(sm / columns) * side, side - 2, side - 2],
-    find(px, py) {
-      const column = Math.floor((px - x) / side),
-        sm = Math.floor((py - y) / side) * columns + column;
-      return column >= 0 && column < columns && sm >= 0 && sm < count ? sm : -1;
-    },
+    columns,
+    rect: [x, y, w, Math.ceil(count / columns) * side],
   };
 }
 

@@ -33,8 +33,7 @@ export function threadsSaid(threads) {
 }
 
 export default function (host, { meta, columns }, context) {
-  const { clock } = context,
-    { row0, rows, keys, tiles, shown, summed } = meta,
+  const { row0, rows, keys, tiles, shown, summed } = meta,
     { thread, scored, weighed, s, p, m, l } = columns;
   const stops = PALETTE.magnitude.map(rgb),
     paper = rgb(theme(host).background);
@@ -80,9 +79,12 @@ export default function (host, { meta, columns }, context) {
       low = Math.min(stops.length - 2, Math.floor(place));
     return blend(stops[low + 1], stops[low], place - low);
   };
+  const hues = new Map(); // a colour in words -> in numbers: the browser takes long for that
   const hue = (row, one, tile) => {
-    const mine = threadsOf(row, tile);
-    return rgb(shade(mine.length > 1 ? mine.indexOf(one) / (mine.length - 1) : 0.5));
+    const mine = threadsOf(row, tile),
+      colour = shade(mine.length > 1 ? mine.indexOf(one) / (mine.length - 1) : 0.5);
+    if (!hues.has(colour)) hues.set(colour, rgb(colour));
+    return hues.get(colour);
   };
   const bands = [0, 1, 2, 3].map(n => `${shade(n / 3)} ${25 * n}% ${25 * n + 25}%`);
 
@@ -314,18 +316,35 @@ export default function (host, { meta, columns }, context) {
       });
   };
 
-  const locate = (x, y) => {
-    const tile = tileAt(clock.step),
-      key = tile[0] + Math.floor((x - grid.x) / grid.unit),
-      row = Math.floor((y - grid.y) / grid.high);
-    if (row >= 0 && row < rows && key >= tile[0] && key <= tile[1]) return { row: row0 + row, key };
-    const mine = threadsOf(chosen, tile).slice(0, SHOWN),
-      n = Math.floor((y - list.y) / list.high);
-    if (x < list.x || x > list.x + list.name + slots * list.slot || n < 0 || n >= mine.length)
-      return null;
-    const held = keysOf(chosen, mine[n], tile)[Math.floor((x - list.x - list.name) / list.slot)];
-    const lane = { lane: laneOf(mine[n]), warp: warpOf(mine[n]) };
-    return held === undefined ? lane : { ...lane, register: held };
+  const areas = ({ step }) => {
+    const tile = tileAt(step),
+      columns = tile[1] - tile[0] + 1,
+      score = number => ({
+        row: row0 + Math.floor(number / columns),
+        key: tile[0] + (number % columns),
+      });
+    return [
+      {
+        rect: [grid.x, grid.y, columns * grid.unit, rows * grid.high],
+        datum: {},
+        grid: { columns, count: rows * columns, thing: score },
+      },
+      ...threadsOf(chosen, tile)
+        .slice(0, SHOWN)
+        .flatMap((one, n) => {
+          const y = list.y + n * list.high,
+            datum = { lane: laneOf(one), warp: warpOf(one) };
+          return [
+            { rect: [list.x, y, list.name + slots * list.slot, list.high], datum },
+            ...keysOf(chosen, one, tile)
+              .slice(0, slots)
+              .map((register, place) => ({
+                rect: [list.x + list.name + place * list.slot, y, list.slot, list.high],
+                datum: { ...datum, register },
+              })),
+          ];
+        }),
+    ];
   };
   const describe = (what, step) => {
     if (what.key === undefined && what.register === undefined) {
@@ -355,7 +374,7 @@ export default function (host, { meta, columns }, context) {
     title: 'Lanes of a row',
     layout,
     marks,
-    locate,
+    areas,
     describe,
     label: step => `Lanes of a row. ${told(step)}`,
     click,

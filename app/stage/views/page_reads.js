@@ -1,6 +1,7 @@
 // Who reads which page: kernels at several ratios of heads by pages of the pool, each cell with how
 // often a byte of it is read; and the readers of the step's kernel by the same pages. Beside one
 // another where there is room, else one under the other.
+import { gridArea } from '../core/areas.js';
 import { canvasView } from '../core/canvas.js';
 import { PALETTE, number, rgb, short, smallText } from '../core/paint.js';
 import { fitting } from './pages.js';
@@ -16,7 +17,6 @@ const ink = ([r, g, b]) => (0.299 * r + 0.587 * g + 0.114 * b > 135 ? '#000' : '
 
 /** @type {Picture<block_table.PageReadsMeta>} */
 export default function (host, { meta, columns }, context) {
-  const { clock } = context;
   const { frames, rows, holders, colours, absent } = meta,
     pages = holders.length,
     frameAt = step => frames[Math.min(step, frames.length - 1)];
@@ -169,16 +169,16 @@ export default function (host, { meta, columns }, context) {
     );
   };
 
-  const inside = (grid, count, x, y) => {
-    const page = Math.floor((x - grid.x - grid.named) / grid.cell),
-      n = Math.floor((y - grid.y) / grid.high);
-    return page >= 0 && page < pages && n >= 0 && n < count ? [n, page] : null;
-  };
-  const locate = (x, y) => {
-    const kernel = inside(kernels, rows.length, x, y);
-    if (kernel) return { row: kernel[0], page: kernel[1] };
-    const reader = inside(readers, rows[frameAt(clock.step).row].readers.length, x, y);
-    return reader && { reader: reader[0], page: reader[1] };
+  const areas = ({ step }) => {
+    const own = (grid, count, key) =>
+      gridArea(
+        [grid.x + grid.named, grid.y, pages * grid.cell, count * grid.high],
+        pages,
+        n => ({ [key]: Math.floor(n / pages), page: n % pages }),
+        count * pages,
+      );
+    const { length } = rows[frameAt(step).row].readers;
+    return [own(kernels, rows.length, 'row'), own(readers, length, 'reader')];
   };
   const held = page => (holders[page].length ? `held by ${holders[page].join(', ')}` : 'free');
   const describe = ({ row, reader, page }, step) => {
@@ -222,7 +222,7 @@ export default function (host, { meta, columns }, context) {
     title: 'Reads of pages',
     layout,
     draw,
-    locate,
+    areas,
     describe,
     label,
     legend: [

@@ -1,5 +1,6 @@
 // V1 and V2 on one axis of tokens: how far each block has come through K and V, and below what the
 // second kernel combines. What a block of V2 leaves flies into the second kernel.
+import { gridArea } from '../core/areas.js';
 import { canvasView } from '../core/canvas.js';
 import { Marks } from '../core/kinds.js';
 import { COLOURS, exact, short, theme, widest } from '../core/paint.js';
@@ -195,14 +196,15 @@ export default function (host, { meta }, context) {
     g.lineTo(x, top + 2 * bar);
     g.stroke();
   };
-  const locate = (x, y) => {
-    if (y >= y4 - 0.3 * em && y < y4 + 2.9 * em) return { part: 'sms' };
-    const token = Math.floor((x - left) / scale),
-      within = top => y >= top && y < top + 2 * bar;
-    if (token < 0 || token >= length || !(within(y1) || within(y2))) return null;
-    return within(y1)
-      ? { token, partition: null }
-      : { token, partition: frameAt(0).v2.findIndex(one => token >= one.first && token < one.end) };
+  const areas = () => {
+    const whole = frameAt(0).v2,
+      parted = token => whole.findIndex(one => token >= one.first && token < one.end),
+      wide = length * scale;
+    return [
+      gridArea([left, y1, wide, 2 * bar], length, token => ({ token, partition: null })),
+      gridArea([left, y2, wide, 2 * bar], length, token => ({ token, partition: parted(token) })),
+      { rect: [0, y4 - 0.3 * em, width, 3.2 * em], datum: { part: 'sms' } },
+    ];
   };
   const describe = ({ token, partition, part }, step) => {
     if (part) return 'SMs with a block of this query head';
@@ -228,7 +230,7 @@ export default function (host, { meta }, context) {
     over,
     kinds: PAGE_KINDS,
     ms: () => 260,
-    locate,
+    areas,
     describe,
     label,
     legend: LEGEND,

@@ -83,19 +83,20 @@ export default function (host, { meta }, context) {
   };
 
   // ---- the cursor ----
-  const locate = (px, py) => {
-    for (const [side, { x, y, left, wide, unit, w }] of boxes.entries()) {
-      if (px < left || px > left + w || py < y - 2.9 * em || py > y + N * unit + 2.6 * em) continue;
-      const row = Math.floor((py - y) / unit),
-        place = Math.floor((px - x) / wide),
-        inside = row >= 0 && row < N && place >= 0 && place < N;
-      if (inside) return { side, row, place, turns: 0 };
-      return py > y + N * unit
-        ? { side, row: -1, place: -1, turns: 1 }
-        : { side, row, place: -1, turns: 2 };
-    }
-    return null;
-  };
+  const areas = () =>
+    boxes.flatMap(({ x, y, left, wide, unit, w }, side) => [
+      { rect: [left, y - 2.9 * em, w, N * unit + 5.5 * em], datum: { side, turns: 2 } },
+      { rect: [left, y + N * unit, w, 2.6 * em], datum: { side, turns: 1 } },
+      {
+        rect: [x, y, N * wide, N * unit],
+        datum: { side, turns: 0 },
+        grid: {
+          columns: N,
+          count: N * N,
+          thing: number => ({ side, row: Math.floor(number / N), place: number % N, turns: 0 }),
+        },
+      },
+    ]);
   const describe = ({ side, row, place, turns }) => {
     const { title, places, turns: many } = sides[side];
     if (turns)
@@ -116,7 +117,7 @@ export default function (host, { meta }, context) {
     title: 'Rows in the banks',
     layout,
     draw,
-    locate,
+    areas,
     describe,
     label,
     legend,

@@ -1,6 +1,7 @@
 // Decoding over a work list: all pages end to end and where they are cut; the followed block's ring
 // of stages and its warps; the scores of the followed sequence; and how the results of its pieces
 // become one.
+import { gridArea } from '../core/areas.js';
 import { canvasView } from '../core/canvas.js';
 import { COLOURS, exact, short, smallText, theme, widest } from '../core/paint.js';
 import { drawLabel, fitting } from './pages.js';
@@ -24,7 +25,7 @@ export default function (host, { meta, columns }, context) {
       warps,
       merged,
     } = meta,
-    { scores, errors, o } = columns;
+    { scores, o } = columns;
   const frameAt = step => frames[Math.min(step, frames.length - 1)],
     last = frames.length - 1,
     name = names[sequence];
@@ -457,22 +458,26 @@ export default function (host, { meta, columns }, context) {
     drawParts(g, paint, step, at);
   };
 
-  const locate = (x, y) => {
-    for (const [list, row] of rows.entries()) {
-      const cell = Math.floor(x / row.each);
-      if (y >= row.y && y < row.y + row.h && cell >= 0 && cell < strips[list].length)
-        return { list, cell };
-    }
-    if (y >= ring.y && y < ring.y + ring.h)
-      return { stage: Math.min(stages - 1, Math.floor(x / ring.w)) };
-    if (y >= ring.warps && y < ring.warps + 2.5 * em)
-      return { warp: Math.min(warps - 1, Math.floor((x / width) * warps)) };
-    const token = Math.floor((x - bars.x) / bars.each);
-    if (y >= bars.y && y < bars.y + bars.h && token >= 0 && token < length) return { token };
-    if (y < parts.y || y >= parts.y + parts.h) return null;
-    if (whole || x >= width - parts.all) return { part: 'all' };
-    const part = Math.floor(x / (parts.w + parts.gap));
-    return part < units.length ? { part } : null;
+  const areas = () => {
+    const all = { rect: [width - parts.all, parts.y, parts.all, parts.h], datum: { part: 'all' } },
+      each = parts.w + parts.gap;
+    if (whole) all.rect = [0, parts.y, width, parts.h];
+    return [
+      ...rows.map(({ y, h, each: cell }, list) =>
+        gridArea([0, y, strips[list].length * cell, h], strips[list].length, n => ({
+          list,
+          cell: n,
+        })),
+      ),
+      gridArea([0, ring.y, stages * ring.w, ring.h], stages, stage => ({ stage })),
+      gridArea([0, ring.warps, width, 2.5 * em], warps, warp => ({ warp })),
+      gridArea([bars.x, bars.y, length * bars.each, bars.h], length, token => ({ token })),
+      ...(whole ? [] : units.map((_, n) => n)).map(part => ({
+        rect: [part * each, parts.y, each, parts.h],
+        datum: { part },
+      })),
+      all,
+    ];
   };
   const describe = (at, asked) => {
     const step = Math.min(asked, last),
@@ -523,8 +528,7 @@ export default function (host, { meta, columns }, context) {
         `token ${at.token} of ${name}: entry ${entry}, slot ${at.token % size}; range ` +
         `${of?.range}, partition ${of?.partition}\n` +
         (known
-          ? `score ${exact(scores[at.token])}, by warp ${tile.warp}` +
-            (errors ? `; off by ${short(errors[at.token], 3)}` : '')
+          ? `score ${exact(scores[at.token])}, by warp ${tile.warp}`
           : 'score not computed yet')
       );
     }
@@ -560,7 +564,7 @@ export default function (host, { meta, columns }, context) {
     title: `Ranges of ${name}, query head ${head}`,
     layout,
     draw,
-    locate,
+    areas,
     describe,
     label,
     legend: LEGEND,

@@ -154,13 +154,25 @@ export default function (host, { meta, columns }, context) {
     });
   };
 
-  const locate = (x, y) => {
-    const row = Math.floor((y - grid.y) / grid.h),
-      tile = Math.floor((x - grid.x) / grid.w);
-    if (y < grid.y || row >= rows || x > sum.x + sum.w) return null;
-    return tile >= 0 && tile < tiles.length
-      ? { row: row0 + row, tile: tiles[tile] }
-      : { row: row0 + row };
+  const areas = () => {
+    const columns = tiles.length,
+      h = rows * grid.h;
+    return [
+      {
+        rect: [0, grid.y, sum.x + sum.w, h],
+        datum: {},
+        grid: { columns: 1, count: rows, thing: number => ({ row: row0 + number }) },
+      },
+      {
+        rect: [grid.x, grid.y, columns * grid.w, h],
+        datum: {},
+        grid: {
+          columns,
+          count: rows * columns,
+          thing: n => ({ row: row0 + Math.floor(n / columns), tile: tiles[n % columns] }),
+        },
+      },
+    ];
   };
   const describe = ({ row, tile }, step) => {
     const of = `row ${row} of Q`,
@@ -198,7 +210,7 @@ export default function (host, { meta, columns }, context) {
     title: 'Reuse of Q',
     layout,
     draw,
-    locate,
+    areas,
     describe,
     label,
     click,

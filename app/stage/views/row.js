@@ -56,7 +56,7 @@ export default function (host, { meta, columns }, context) {
     const frame = frameAt(step),
       i = at.index,
       place = Math.min(step, last),
-      scaled = frame.o >= 0 && model.since[place].o !== 1;
+      scaled = frame.o >= 0 && columns.o_factor[place] !== 1;
     if (at.kind === 'score')
       return i < frame.keys
         ? `score[${row}, ${keys[i]}] = ${exact(scores[i])}`
@@ -66,13 +66,15 @@ export default function (host, { meta, columns }, context) {
       const weight = model.weight(place, i),
         said = ordinary || weight === weights[i] ? exact(weights[i]) : short(weight, 7);
       const forMax = ordinary ? '' : ' for this m';
-      return `weight of key ${keys[i]} = ${said}, float64${forMax} ${short(model.due(frame, i), 7)}`;
+      return `weight of key ${keys[i]} = ${said}, float64${forMax} ${short(model.due(place, i), 7)}`;
     }
     if (at.kind === 'sum')
       return frame.l === null
         ? 'l is not begun'
         : `l = ${exact(num(frame.l))}` +
-            (model.since[place].l === 1 ? '' : `, now ${short(model.lAt(place), 7)} by the factor`);
+            (columns.l_factor[place] === 1
+              ? ''
+              : `, now ${short(columns.l[place], 7)} by the factor`);
     return frame.o < 0
       ? `O[${row}, ${i}] is not begun`
       : `O[${row}, ${i}]${frame.group === 'final' ? '' : ' so far'} = ${exact(o[frame.o * d + i])}` +
@@ -80,14 +82,14 @@ export default function (host, { meta, columns }, context) {
           (frame.group === 'final' ? `, float64 ${short(model.oTrue[i], 9)}` : '');
   };
   const areas = () =>
-    Object.values(laid.panels).map(({ kind, y, h, each }) => ({
-      rect: [laid.left, y, laid.w, h],
-      datum: { kind },
-      grid: {
-        ...{ columns: Math.round(laid.w / each), count: Math.round(laid.w / each) },
-        thing: index => ({ kind, index }),
-      },
-    }));
+    Object.values(laid.panels).map(({ kind, y, h, each }) => {
+      const columns = Math.round(laid.w / each);
+      return {
+        rect: [laid.left, y, laid.w, h],
+        datum: { kind },
+        grid: { columns, count: columns, thing: index => ({ kind, index }) },
+      };
+    });
   const label = step => `${frameAt(step).title}. ${frameAt(step).sentence}`;
   return canvasView(host, context, {
     title: `Row ${row}`,

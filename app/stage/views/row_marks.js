@@ -178,8 +178,8 @@ class RowMarks {
     this.panel(panel, online + sum, '', 0, weightTop);
     for (let key = 0; key < Math.min(n, frame.weighed); key++) {
       const value = row.weight(step, key),
-        due = row.due(frame, key),
-        off = this.judged && !(Math.abs(value - due) <= 1e-3 * Math.max(due, 1e-3));
+        due = row.due(step, key),
+        off = this.judged && row.off(step, key) > 0;
       if (!Number.isFinite(value)) {
         odd.push([key, value]);
         continue;
@@ -233,8 +233,8 @@ class RowMarks {
       { left, w } = this.laid,
       { y, h } = this.laid.panels.sum,
       unit = w / row.lTop,
-      l = row.lAt(step),
-      since = row.since[step].l,
+      l = frame.l === null ? null : row.l[step],
+      since = row.l_factor[step],
       fresh = frame.group === 'sum',
       scaled = since === 1 ? '' : ` = ${named(num(frame.l))} \u00d7 ${named(since)}`,
       said = l === null ? '' : `${scaled} = ${named(l)}`;
@@ -257,7 +257,7 @@ class RowMarks {
       });
       sum += value;
     }
-    const wrong = !(Math.abs(sum - l) <= 1e-3 * Math.max(l, 1e-3));
+    const wrong = row.l_off[step] > 0;
     if (Number.isFinite(l))
       marks.rect('l', [left, y + 2, Math.min(w, Math.max(0, l * unit)), h - 4], {
         stroke: wrong ? PALETTE.wrong : paint.text,
@@ -295,7 +295,7 @@ class RowMarks {
       }
       if (this.shrinks)
         this.was(`o ${dim}`, this.bar(panel, dim, at(0), at(row.oAt(step - 1, dim))), COLOURS.O);
-      const off = done && !(Math.abs(value - row.oTrue[dim]) <= 1e-3);
+      const off = done && row.o_off[dim] > 0;
       marks.rect(`o ${dim}`, rect, {
         fill: off ? PALETTE.wrong : COLOURS.O,
         enter: { rect: [rect[0], at(0), rect[2], 0] },
@@ -322,11 +322,13 @@ class RowMarks {
   }
   // The factor, on all that it scales.
   addFactor() {
-    const { frame, factor } = this,
+    const { frame, factor, row, step } = this,
       { em, panels } = this.laid,
       [m, before] = [num(frame.m), num(frame.m_before ?? NaN)],
-      formula = Math.abs(Math.exp(before - m) - factor) <= 1e-3 * factor,
-      power = formula && factor !== 1 ? `e^(${named(before)} \u2212 ${named(m)}) = \u00d7 ` : '';
+      power =
+        row.is_power[step] && factor !== 1
+          ? `e^(${named(before)} \u2212 ${named(m)}) = \u00d7 `
+          : '';
     const said = factor === 1 ? 'm did not rise: \u00d7 1' : `\u00d7 ${power}${named(factor)}`;
     this.tell('weight', panels.weight.y + 1.5 * em, said, factor === 1 ? em : 1.25 * em);
     if (factor === 1) return;

@@ -3,19 +3,40 @@
 // canvas finds a thing by the datum of its mark, so a panel has no hit test of its own.
 import { canvasView } from '../core/canvas.js';
 import { Marks } from '../core/kinds.js';
-import { blend, COLOURS, PALETTE, rgb, smallText, theme, widest } from '../core/paint.js';
+import {
+  blend,
+  button,
+  COLOURS,
+  element,
+  exact,
+  matrixImage,
+  number,
+  PALETTE,
+  rgb,
+  short,
+  smallText,
+  spanOf,
+  theme,
+  widest,
+} from '../core/paint.js';
 import { wrapped } from '../core/wrapped.js';
 import * as bars from './scene/bars.js';
+import * as blocks from './scene/blocks.js';
 import * as cells from './scene/cells.js';
+import * as columns from './scene/columns.js';
 import * as flow from './scene/flow.js';
 import * as lanes from './scene/lanes.js';
 import * as lines from './scene/lines.js';
+import * as map from './scene/map.js';
+import * as pages from './scene/pages.js';
 import * as table from './scene/table.js';
+import * as tables from './scene/tables.js';
 
-const PANELS = { bars, cells, flow, lanes, lines, table };
+const PANELS = { bars, blocks, cells, columns, flow, lanes, lines, map, pages, table, tables };
 const NARROW = 40, // em: a pane of a phone
   GAP = 2, // em between panels of a line
-  UNDER = 0.4; // em between lines
+  UNDER = 0.4, // em between lines
+  DECADES = 6; // of a map, below its largest number. What is smaller has no colour.
 
 // A colour of Thing.colour: "pale read" is nearer to the background.
 const inked = (name, paint) =>
@@ -25,18 +46,43 @@ const inked = (name, paint) =>
       ? blend(rgb(paint.text), rgb(paint.background), 0.42)
       : name === 'now'
         ? PALETTE.wavefronts.now
-        : (paint[name] ?? COLOURS[name] ?? name);
+        : (paint[name] ??
+          COLOURS[name] ??
+          { wrong: PALETTE.wrong, before: PALETTE.wavefronts.before }[name] ??
+          name);
 
 /**
  * @param {any} host
  * @param {any} view meta: a Scene of explainers/story/scene.py
  * @param {any} context
  */
-export default function (host, { meta, title }, context) {
-  const { clock } = context;
+export default function (host, { meta, title, columns: data }, context) {
+  const { clock, change } = context,
+    images = new Map();
   let sets = new Map(), // the places of each set of panels
-    goes = [], // marks that lead to a step
+    goes = [], // marks that lead to a step, and grids with a press of their own
     size;
+
+  // A matrix of a panel as an image, made once: by its colours, or by powers of ten below and above 0.
+  const image = (panel, key, columns, rows, valueAt, colourOf) => {
+    const { background, text } = theme(host),
+      name = `${meta.lines.flat().indexOf(panel)} ${key} ${background}`;
+    if (images.has(name)) return images.get(name);
+    const paper = rgb(background),
+      ends = [rgb(PALETTE.sign.below), rgb(PALETTE.sign.above)],
+      byPower = (value, span) => {
+        const power = value ? 1 + Math.log10(Math.abs(value) / span) / DECADES : 0,
+          share = Math.max(0, Math.min(1, power)) ** 2;
+        return paper.map((v, i) => v + (ends[value < 0 ? 0 : 1][i] - v) * share);
+      };
+    const [at, tint, span] = [
+      (y, x) => valueAt(y * columns + x),
+      colourOf ?? byPower,
+      colourOf ? 1 : spanOf(data[panel.column]),
+    ];
+    images.set(name, matrixImage(columns, rows, at, span, tint, rgb(text)));
+    return images.get(name);
+  };
 
   // What a panel needs to place its things: a box with the theme, the size of text and its measures.
   const boxOf = ({ width, em }) => {
@@ -45,7 +91,8 @@ export default function (host, { meta, title }, context) {
       wide = (text, bold = false, px = small) =>
         widest([text], `${bold ? '600 ' : ''}${px}px ${paint.font}`);
     return {
-      ...{ em, small, width, paint, narrow: width < NARROW * em, wide },
+      ...{ em, small, width, paint, narrow: width < NARROW * em, wide, columns: data, image },
+      ...{ exact, number, short },
       /** The first text that fits, or the last one. */
       fit: (texts, room, bold = false) =>
         texts.find(text => wide(text, bold) <= room) ?? texts.at(-1) ?? '',
@@ -79,10 +126,14 @@ export default function (host, { meta, title }, context) {
         .filter(one => one[0]),
       lines = here.flatMap(line => (base.narrow ? line.map(panel => [panel]) : [line]));
     const rows = lines.map(line => {
-      const width = (pane.width - (line.length - 1) * GAP * pane.em) / line.length,
-        needs = line.map(panel => PANELS[panel.kind].heights(panel, { ...base, width }));
+      const room = pane.width - (line.length - 1) * GAP * pane.em,
+        shares = line.reduce((sum, panel) => sum + panel.share, 0),
+        widths = line.map(panel => (room * panel.share) / shares),
+        needs = line.map((panel, n) =>
+          PANELS[panel.kind].heights(panel, { ...base, width: widths[n] }),
+        );
       return {
-        ...{ line, width },
+        ...{ line, widths },
         least: Math.max(...needs.map(([least]) => least)),
         most: Math.max(...needs.map(([, most]) => most)),
       };
@@ -92,14 +143,16 @@ export default function (host, { meta, title }, context) {
       spare = Math.max(0, pane.height - gaps - sum('least')),
       share = Math.min(1, spare / Math.max(1, sum('most') - sum('least')));
     let y = 0;
-    const boxes = rows.flatMap(({ line, width, least, most }) => {
+    const boxes = rows.flatMap(({ line, widths, least, most }) => {
       const h = least + share * (most - least),
         top = y;
+      let x = 0;
       y += h + UNDER * pane.em;
-      return line.map((panel, n) => ({
-        ...{ panel, id: `${meta.lines.flat().indexOf(panel)}` },
-        box: { ...base, x: n * (width + GAP * pane.em), y: top, width, height: h },
-      }));
+      return line.map((panel, n) => {
+        const box = { ...base, x, y: top, width: widths[n], height: h };
+        x += widths[n] + GAP * pane.em;
+        return { panel, id: `${meta.lines.flat().indexOf(panel)}`, box };
+      });
     });
     return { boxes, height: Math.ceil(y - UNDER * pane.em - 0.01) };
   };
@@ -115,7 +168,7 @@ export default function (host, { meta, title }, context) {
     for (const { panel, box, id } of boxes)
       PANELS[panel.kind].draw(panel, { ...box, paint, step, made, id });
     fly(made, boxes, meta.flights[step] ?? []);
-    goes = made.list.filter(({ go }) => go !== null && go !== undefined);
+    goes = made.list.filter(({ go, grid, press }) => press || (go ?? grid?.go ?? null) !== null);
     return made.list;
   };
   // Numbers on their way from a cell of one grid to a cell of another.
@@ -133,19 +186,45 @@ export default function (host, { meta, title }, context) {
   const legend = meta.legend.map(([colour, text]) => [
     colour === 'ring'
       ? 'border:2px solid var(--st-primary-color)'
-      : colour && `background:${inked(colour, theme(host))};outline:1px solid #8886`,
+      : colour === 'sign'
+        ? `background:linear-gradient(90deg,${PALETTE.sign.below},transparent,${PALETTE.sign.above})`
+        : colour && `background:${inked(colour, theme(host))};outline:1px solid #8886`,
     text,
   ]);
-  return canvasView(host, context, {
-    ...{ title, layout, marks, legend, said: meta.note ? () => meta.note : undefined },
+  const noteOf = step => (Array.isArray(meta.note) ? (meta.note[step] ?? '') : meta.note);
+  const inner = meta.turns.length ? element('div', { class: 'view' }) : host,
+    turns = meta.turns.map(([choice, value, text, works]) => ({
+      node: button(text, () => context.turnTo(choice, value)),
+      works,
+    }));
+  if (turns.length)
+    host.replaceChildren(inner, element('div', {}, ...turns.map(({ node }) => node)));
+  const unfollow = clock.follow(step => {
+    for (const { node, works } of turns) node.disabled = !works[step];
+  });
+  for (const { node, works } of turns) node.disabled = !works[clock.step];
+  const view = canvasView(inner, context, {
+    ...{ title, layout, marks, legend, said: meta.note.length ? noteOf : undefined },
     label: step => {
       const { title, sentence } = meta.frames[step] ?? {};
-      return [title, sentence].filter(Boolean).join('. ');
+      return [[title, sentence].filter(Boolean).join('. '), noteOf(step)].join(' ').trim();
     },
     click: thing => {
-      const mark = goes.find(({ datum }) => JSON.stringify(datum) === JSON.stringify(thing));
-      if (!mark) return false;
-      clock.set(mark.go, 'user');
+      const mark = goes.find(({ datum, grid, press }) => {
+        if (press) return datum.part === thing.part;
+        return grid ? grid.go(thing) !== null : JSON.stringify(datum) === JSON.stringify(thing);
+      });
+      const to = (mark?.press ?? mark?.grid?.go)?.(thing) ?? mark?.go; // a step, [choice, value] or nothing
+      if (to === undefined || to === null) return false;
+      if (Array.isArray(to)) change(...to);
+      else clock.set(to, 'user');
     },
   });
+  return {
+    ...view,
+    unmount() {
+      unfollow();
+      view.unmount();
+    },
+  };
 }

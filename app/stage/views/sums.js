@@ -2,7 +2,6 @@
 // added in both orders.
 import { canvasView } from '../core/canvas.js';
 import { COLOURS, element, exact, matrixImage, number, rgb, theme } from '../core/paint.js';
-import { bitText, differing, inBothOrders } from './sums_bits.js';
 
 const ORDER =
     'Each key tile has one part of this sum. Every addition rounds, so another order gives other last bits.',
@@ -14,37 +13,43 @@ const MOST_BITS = 4; // that one number has different: from here on the full col
 // meta: explainers/stories/backward/frames.py SumsMeta
 /** @type {Picture<backward.SumsMeta>} */
 export default function (host, { meta, columns }, context) {
-  const { n, d, adds, tiles, second } = meta,
-    { once, again, terms } = columns,
+  const { n, d, adds, tiles, second, changed } = meta,
+    { once, again, bits, terms, forward, back } = columns,
     map = element('div', { class: 'view' }),
     table = element('div', { class: 'sums', tabindex: '0', role: 'region', 'aria-label': 'Sums' });
   host.replaceChildren(element('div', { class: 'sums-pair' }, map, table));
   const { text, background, border } = theme(host),
     [base, ink, full] = [background, text, COLOURS.Q].map(rgb);
-  const count = (y, x) => differing(once[y * d + x], again[y * d + x]);
   const image = matrixImage(
     d,
     n,
-    (y, x) => count(y, x) || undefined,
+    (y, x) => bits[y * d + x] || undefined,
     MOST_BITS,
     bits => base.map((v, i) => v + (full[i] - v) * Math.min(1, 0.4 + (0.6 * bits) / MOST_BITS)),
     ink,
   );
-  let changed = 0;
-  for (let i = 0; i < n * d; i++) changed += differing(once[i], again[i]) > 0 ? 1 : 0;
   let chosen = { query: meta.first[0], dim: meta.first[1] },
     laid;
 
   const show = () => {
     const at = chosen.query * d + chosen.dim,
-      own = tiles.map((_, tile) => terms[tile * n * d + at]).filter(value => !Number.isNaN(value));
-    const used = tiles.filter((_, tile) => !Number.isNaN(terms[tile * n * d + at]));
+      used = [...tiles.keys()].filter(tile => !Number.isNaN(terms[tile * n * d + at])),
+      last = used.at(-1) ?? 0,
+      names = [
+        adds ? 'its part' : 'sum in registers',
+        // They are left out if they do not give the bits of the two runs.
+        ...(adds && !Number.isNaN(forward[last * n * d + at])
+          ? ['sum, from the top', 'sum, from below']
+          : []),
+      ],
+      rows = used.map(tile => [
+        String(tiles[tile]),
+        ...[terms, forward, back].slice(0, names.length).map(one => exact(one[tile * n * d + at])),
+      ]);
     table.replaceChildren(
       element('h3', {}, `dQ[${chosen.query}, ${chosen.dim}], the chosen number`),
       element('p', {}, changed ? ORDER : adds ? SAME : HELD),
-      ...(own.length
-        ? [adds ? addedTable(used, own, once[at], again[at]) : heldTable(used, own)]
-        : []),
+      ...(used.length ? [headed(['key tile', ...names], rows)] : []),
       bitTable(once[at], again[at], second),
     );
   };
@@ -78,23 +83,22 @@ export default function (host, { meta, columns }, context) {
       g.strokeRect(x + cell.dim * laid.unit, y + cell.query * laid.unit, size, size);
     }
   };
-  const locate = (px, py) => {
-    const [x, y, w, h] = laid.box;
-    if (px < x || py < y || px >= x + w || py >= y + h) return null;
-    return {
-      tensor: 'dQ',
-      query: Math.min(n - 1, Math.floor((py - y) / laid.unit)),
-      dim: Math.min(d - 1, Math.floor((px - x) / laid.unit)),
-    };
-  };
+  const thing = number => ({ tensor: 'dQ', query: Math.floor(number / d), dim: number % d });
+  const areas = () => [
+    {
+      rect: laid.box,
+      datum: { tensor: 'dQ' },
+      grid: { columns: d, count: n * d, thing },
+    },
+  ];
   const bitsSaid = bits => (bits ? `${bits} bit${bits > 1 ? 's' : ''} differ` : 'equal bits');
   const view = canvasView(map, context, {
     title: 'Sums of dQ',
     layout,
     draw,
-    locate,
+    areas,
     describe: ({ query, dim }) =>
-      `dQ[${query}, ${dim}] = ${exact(once[query * d + dim])}, ${bitsSaid(count(query, dim))}`,
+      `dQ[${query}, ${dim}] = ${exact(once[query * d + dim])}, ${bitsSaid(bits[query * d + dim])}`,
     label: () => `dQ of two runs: ${number(changed)} of ${number(n * d)} numbers differ.`,
     click(thing) {
       chosen = { query: thing.query, dim: thing.dim };
@@ -122,32 +126,12 @@ const headed = (names, rows) =>
       {},
       element('tr', {}, ...names.map(name => element('th', { scope: 'col' }, name))),
     ),
-    element('tbody', {}, ...rows),
+    element('tbody', {}, ...rows.map(row => element('tr', {}, ...row.map(text => cell(text))))),
   );
 
-// Each block's part, and the sum after it in both orders.
-function addedTable(tiles, terms, once, again) {
-  const { forward, back } = inBothOrders(terms, once, again),
-    names = ['key tile', 'its part', ...(forward ? ['sum, from the top', 'sum, from below'] : [])];
-  return headed(
-    names,
-    tiles.map((tile, i) =>
-      element(
-        'tr',
-        {},
-        cell(String(tile)),
-        cell(exact(terms[i])),
-        ...(forward ? [cell(exact(forward[i])), cell(exact(back[i]))] : []),
-      ),
-    ),
-  );
-}
-// One block adds all key tiles: its sum after each.
-const heldTable = (tiles, sums) =>
-  headed(
-    ['key tile', 'sum in registers'],
-    tiles.map((tile, i) => element('tr', {}, cell(String(tile)), cell(exact(sums[i])))),
-  );
+// Sign, exponent and fraction of a float32, as 0 and 1.
+const bitText = value =>
+  new Uint32Array(Float32Array.of(value).buffer)[0].toString(2).padStart(32, '0');
 
 // The number of both runs, bit by bit.
 function bitTable(once, again, second) {

@@ -521,31 +521,42 @@ export default function (host, { meta, columns }, context) {
   };
 
   // ---- what lies where ----
-  const locate = (px, py) => {
-    const now = at(clock.step);
-    if (!now) return null;
+  const areas = ({ step }) => {
+    const now = at(step);
+    if (!now) return [];
+    const gridOf = (rect, columns, count, datum, thing) => ({
+      rect,
+      datum,
+      grid: { columns, count, thing },
+    });
     const { x, y, w, h } = strip,
-      warp = Math.floor((py - y) / h),
-      lane = Math.floor((px - x) / w);
-    if (warp >= 0 && warp < warpsOf(now.launch) && px >= x - em * 2.2 && lane < LANES)
-      return lane < 0
-        ? { warp }
-        : warp * LANES + lane < launches[now.launch].threads
-          ? { warp, lane }
-          : null;
-    const [gx, gy, gz] = launches[now.launch].grid,
-      bx = Math.floor((px - grid.x) / grid.cell),
-      by = Math.floor((py - grid.y) / grid.cell);
-    if (bx >= 0 && bx < gx && by >= 0 && by < gy * gz)
-      return { launch: now.launch, block: by * gx + bx };
-    for (const box of boxes) {
-      const [rows, cols] = windowOf(box.plane, clock.step),
-        col = cols[0] + Math.floor((px - box.x) / box.unit),
-        row = rows[0] + Math.floor((py - box.y) / box.high);
-      if (px >= box.x && py >= box.y && col <= cols[1] && row <= rows[1])
-        return { tensor: box.name, row, col };
-    }
-    return null;
+      warps = warpsOf(now.launch),
+      [gx, gy, gz] = launches[now.launch].grid,
+      blocks = gx * gy * gz;
+    return [
+      ...boxes.map(box => {
+        const [rows, cols] = windowOf(box.plane, step),
+          [high, wide] = [rows, cols].map(([first, last]) => last - first + 1);
+        const rect = [box.x, box.y, wide * box.unit, high * box.high];
+        return gridOf(rect, wide, high * wide, { tensor: box.name }, number => ({
+          tensor: box.name,
+          row: rows[0] + Math.floor(number / wide),
+          col: cols[0] + (number % wide),
+        }));
+      }),
+      gridOf(
+        [grid.x, grid.y, gx * grid.cell, gy * gz * grid.cell],
+        gx,
+        blocks,
+        { launch: now.launch },
+        block => ({ launch: now.launch, block }),
+      ),
+      gridOf([x - em * 2.2, y, em * 2.2, warps * h], 1, warps, {}, warp => ({ warp })),
+      gridOf([x, y, LANES * w, warps * h], LANES, launches[now.launch].threads, {}, number => ({
+        warp: Math.floor(number / LANES),
+        lane: number % LANES,
+      })),
+    ];
   };
   const describe = (what, step) => {
     if (what.block !== undefined)
@@ -580,7 +591,7 @@ export default function (host, { meta, columns }, context) {
     title: 'Threads',
     layout,
     draw,
-    locate,
+    areas,
     describe,
     label,
     click,

@@ -1,5 +1,6 @@
 // One query head's walk: its block table, the page that an entry leads to, what is read there, the
 // scores so far, the output.
+import { gridArea } from '../core/areas.js';
 import { canvasView } from '../core/canvas.js';
 import { COLOURS, exact, number, spanOf, theme } from '../core/paint.js';
 import { walkLayout } from './layouts/walk.js';
@@ -15,7 +16,6 @@ const LEGEND = [
 
 /** @type {Picture<block_table.WalkMeta>} */
 export default function (host, { meta, columns }, context) {
-  const { clock } = context;
   const { frames, name, table, length, size, kv_head, kv_heads, page_bytes, item } = meta,
     { head, head_dim, pages } = meta,
     { scores, weights, o } = columns,
@@ -94,31 +94,31 @@ export default function (host, { meta, columns }, context) {
         : 'score not computed yet')
     );
   };
-  const locate = (x, y) => {
+  const areas = ({ step }) => {
     const { left, width, cells, place, low } = laid,
-      { half, gap, top, high, bars, bar, oTop, oHigh, each } = laid.box,
-      token = (t, part) => (t >= 0 && t < length ? { token: t, part } : null);
-    if (y >= bars && y < bars + bar && x >= left)
-      return token(Math.floor((x - left) / each), 'bars');
-    if (y >= oTop && y < oTop + oHigh && x >= left && (!low || frameAt(clock.step).written))
-      return { dim: Math.min(head_dim - 1, Math.floor(((x - left) / (width - left)) * head_dim)) };
-    if (y >= top && y < top + high) {
-      const [part, from] = x >= half + gap ? ['V', half + gap] : ['K', 0];
-      return x >= half && part === 'K'
-        ? null
-        : token(shown * size + Math.min(size - 1, Math.floor((x - from) / (half / size))), part);
+      { half, gap, top, high, bars, bar, oTop, oHigh } = laid.box,
+      token = (t, part) => (t < length ? { token: t, part } : null),
+      written = frameAt(step).written,
+      found = table.map((_, entry) => ({
+        rect: [...cells.at(entry), cells.w - 3, cells.h],
+        datum: token(entry * size, 'table'),
+      }));
+    for (let page = 0; page < pages; page++) {
+      const rect = [...place.at(page), place.w, place.h],
+        mine = table.indexOf(page),
+        slotOf = slot => token(mine * size + Math.min(fillOf(mine) - 1, slot), 'pool');
+      found.push(mine < 0 ? { rect, datum: { other: page } } : gridArea(rect, size, slotOf));
     }
-    const entry = cells.find(x, y);
-    if (entry >= 0) return token(entry * size, 'table');
-    const found = place.find(x, y);
-    if (!found) return null;
-    const mine = table.indexOf(found.page);
-    return mine < 0
-      ? { other: found.page }
-      : token(
-          mine * size + Math.min(fillOf(mine) - 1, Math.floor(found.x / (place.w / size))),
-          'pool',
-        );
+    if (!low || !written)
+      for (const [part, x] of [
+        ['K', 0],
+        ['V', half + gap],
+      ])
+        found.push(gridArea([x, top, half, high], size, slot => token(shown * size + slot, part)));
+    found.push(gridArea([left, bars, width - left, bar], length, t => token(t, 'bars')));
+    if (!low || written)
+      found.push(gridArea([left, oTop, width - left, oHigh], head_dim, dim => ({ dim })));
+    return found;
   };
   const label = step => `${frameAt(step).title}. ${frameAt(step).sentence}`;
   return canvasView(host, context, {
@@ -128,7 +128,7 @@ export default function (host, { meta, columns }, context) {
     over,
     kinds: PAGE_KINDS,
     ms: step => walkTime(frameAt(step)),
-    locate,
+    areas,
     describe,
     label,
     legend: [[`background:${meta.colour}`, `pages of ${name}`], ...LEGEND],

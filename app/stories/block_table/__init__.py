@@ -8,7 +8,7 @@ from app.parts.story import tab_of
 from app.stories.block_table import choices, corrections, tabs_of_views
 from app.stories.block_table.subjects import subject
 from explainers.stories.block_table import story
-from explainers.stories.block_table.subjects import Cache, Partitions, Ranges, Run, Walk
+from explainers.stories.block_table.subjects import Cache, Partitions, Run, Walk
 from kernels.catalog import Catalog
 from kernels.kv_cache.scenarios import SHOWN_PARTITION
 
@@ -45,7 +45,6 @@ STORY = story_of(
         "writes": tab_of(Cache, tabs_of_views.writes),
         "shuffle": tab_of(Walk, tabs_of_views.shuffle, lambda walk: walk.plain),
         "blocks": tab_of(Partitions, tabs_of_views.blocks),
-        "eight": tab_of(Ranges, tabs_of_views.eight_bits, lambda ranges: ranges.other),
         "builds": tab_of(Run, tabs_of_views.builds),
         "data": tab_of(Run, tabs_of_views.data),
     },

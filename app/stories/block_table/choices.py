@@ -7,14 +7,12 @@ from app.choices.described import kernel_options
 from app.choices.page import Descriptions, Page, State
 from app.choices.recordings import is_recorded
 from app.stories.block_table import history
-from app.stories.block_table.history import BY_HAND, LAST, REQUESTS
+from app.stories.block_table.history import LAST, REQUESTS
 from explainers.stories.block_table import page_reads, ranges, story
 from explainers.story import probed
 from kernels.catalog import Catalog
 from kernels.core.fields import fields_of
 from kernels.core.spec import KernelSpec
-from kernels.errors import ProblemError
-from kernels.kv_cache import scenarios
 from kernels.kv_cache.scenarios import PRESETS, SERVED, SHOWN_RANGES
 from kernels.kv_cache.scheduler import read_visits
 
@@ -32,32 +30,18 @@ CHURN, ONE_LONG = "churn", "one_long"  # tables that name pages in no order, and
 ANY = 100  # a sequence that nobody chose: the second one, or the longest one next to its partitions
 MODELLED = ("cache", "serving")  # the views without a kernel
 WITH_RANGES = ("ranges", "prefix")  # the views of a kernel with a work list
-TYPED = (*WITH_RANGES, "cache")  # the views with a choice of the cache's type
 ONE_HEAD = ("walk", "partitions", *WITH_RANGES)  # the views that follow one query head of one sequence
-CACHE_DTYPES = {"": "16 bits, like K and V", "float8_e4m3": "8 bits (fp8 e4m3)"}
-EIGHT_BIT_PAGE = 16  # the fewest slots of a page of 8-bit numbers
 READS_DTYPE = "float16"  # every kernel of "Readers of a page" takes this type
 HEADS = (1, 2, 4, 8, 16, 32)
 GIVEN = ("context_lens", "num_blocks", "block_tables", "token_ids", "families", "numbers")  # fields that the cache sets
 
 
-def _check_events(text: str) -> None:
-    count = len(scenarios.read_events(text)) if text.strip() else 0
-    if count > LAST:
-        raise ProblemError(f"events are {count:,}; at most {LAST} can be played. Leave some out.")
-
-
-def _check_requests(text: str) -> None:
-    read_visits(text)
-
-
 OWN = {
     "view": Choice("walk", tuple(VIEWS), stays=True),
-    "scenario": Choice(CHURN, (*PRESETS, *SERVED, BY_HAND, REQUESTS)),
-    "events": Choice("add A 20, add B 9", check=_check_events),
+    "scenario": Choice(CHURN, (*PRESETS, *SERVED, REQUESTS)),
     "requests": Choice(
         "S 1 40 0, A 2 6 8 S, B 3 10 6 S, C 4 20 5",
-        check=_check_requests,
+        check=read_visits,
         meaning="each with its name, its step of arrival, the tokens of its prompt and of its answer, and perhaps the "
         "name of its parent",
     ),
@@ -72,7 +56,6 @@ OWN = {
     "sequence": Choice(ANY, low=0, high=ANY, meaning="the sequence of the walk"),
     "head": Choice(0, low=0, high=127),
     "ranges": Choice(SHOWN_RANGES, low=1, high=16, meaning="equal pieces of the list of all pages"),
-    "cache_dtype": Choice("", tuple(CACHE_DTYPES), meaning="the type of a number of K and V in the cache"),
 }
 
 
@@ -107,11 +90,6 @@ def walkers(catalog: Catalog) -> dict[str, KernelSpec]:
     return {name: kernel for name, kernel in accepted.items() if kernel.same_problems(walked)}
 
 
-def writer_of(catalog: Catalog, cache_dtype: str) -> KernelSpec:
-    """The first kernel that writes a cache of a type."""
-    return next(iter(catalog.using_cache("write", cache_dtype).values()))
-
-
 # ---- descriptions ----
 
 
@@ -121,7 +99,7 @@ def both_take(page: Page, state: State, name: str, kernel: KernelSpec) -> list[o
 
 
 def describe(page: Page, state: State) -> Descriptions:
-    """The labels and the limits of the choices. Raises ProblemError if the events cannot be played."""
+    """The labels and the limits of the choices. Raises ProblemError if the requests cannot be served."""
     return _of_problem(page, state) | _of_view(page, state) | _of_place(state)
 
 
@@ -129,15 +107,11 @@ def _of_problem(page: Page, state: State) -> Descriptions:
     """The fields of the problem, as far as the view's kernel takes them."""
     view, found = state["view"], Descriptions()
     most_group = state["num_heads"]
-    kernel: KernelSpec | None = None
+    if view == "reads":
+        found["dtype"] = {"kind": "select", "options": {READS_DTYPE: READS_DTYPE}}
     if view in WITH_RANGES:
         kernel = kernels_with_ranges(page.catalog)[view]
         most_group = kernel.problem_type.cache_use.most_group
-    elif view == "cache" and state["cache_dtype"]:
-        kernel = writer_of(page.catalog, state["cache_dtype"])
-    if view == "reads":
-        found["dtype"] = {"kind": "select", "options": {READS_DTYPE: READS_DTYPE}}
-    if kernel is not None:
         for name in ("dtype", "head_dim", "block_size"):
             options = {value: str(value) for value in both_take(page, state, name, kernel)}
             found[name] = {"kind": "select", "options": options}
@@ -146,25 +120,21 @@ def _of_problem(page: Page, state: State) -> Descriptions:
     kv_heads = [n for n in HEADS if state["num_heads"] % n == 0 and state["num_heads"] <= most_group * n]
     found["num_heads"] = {"kind": "select", "options": {n: str(n) for n in HEADS}}
     found["num_kv_heads"] = {"kind": "select", "options": {n: str(n) for n in kv_heads}}
-    cache_dtype = {"hidden": view not in TYPED, "kind": "select", "label": "KV cache", "options": CACHE_DTYPES}
-    found["cache_dtype"] = cache_dtype | {"group": "problem"}
     return found
 
 
 def _of_view(page: Page, state: State) -> Descriptions:
     view, shuffle = state["view"], state["shuffle"]
     orders = {0: "As allocated", shuffle or 1: "Shuffled"} | ({shuffle + 1: "Shuffle again"} if shuffle else {})
-    own_scenario = state["scenario"] in (BY_HAND, REQUESTS)
     with_ranges = kernels_with_ranges(page.catalog).values()
     return {
         "view": {"label": "View", "options": VIEWS},
         "kernel": {"hidden": view not in ("walk", *WITH_RANGES), "value": page.shown_kernel(state).name}
         | {"options": kernel_options({**page.kernels, **{k.name: k for k in with_ranges}})},
         "scenario": {"label": "Scenario", "options": _scenario_titles(state)},
-        "events": {"hidden": True},  # the form next to the cache writes them
         "requests": {"hidden": True},  # the form in a tab of Serving writes them
         "shuffle": {"hidden": view != "walk", "kind": "select", "label": "Pages", "options": orders},
-        "num_blocks": {"hidden": not own_scenario, "label": "pages in the pool", "group": "problem"},
+        "num_blocks": {"hidden": state["scenario"] != REQUESTS, "label": "pages in the pool", "group": "problem"},
         "ranges": {"hidden": view not in WITH_RANGES, "label": "ranges", "group": "place"},
     }
 
@@ -172,7 +142,7 @@ def _of_view(page: Page, state: State) -> Descriptions:
 def _scenario_titles(state: State) -> dict[str, str]:
     titles = {name: served.title for name, served in SERVED.items()} | {REQUESTS: "Your own requests"}
     if state["view"] != "serving":
-        titles = {name: preset.title for name, preset in PRESETS.items()} | titles | {BY_HAND: "By hand"}
+        titles = {name: preset.title for name, preset in PRESETS.items()} | titles
     if state["view"] in MODELLED or not is_recorded(state):
         return titles
     # the page says that a chosen scenario is not recorded

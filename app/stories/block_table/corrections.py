@@ -5,7 +5,7 @@ from app.choices.page import Correction, Page, State, put
 from app.choices.recordings import is_recorded
 from app.stories.block_table import choices, history
 from app.stories.block_table.choices import ANY, CHURN, GIVEN, HEADS, MODELLED, ONE_LONG, OWN, READS_DTYPE, WITH_RANGES
-from app.stories.block_table.history import BY_HAND, LAST, REQUESTS, SHARED
+from app.stories.block_table.history import LAST, REQUESTS, SHARED
 from kernels.core.fields import fields_of, write_value
 from kernels.core.spec import KernelSpec
 from kernels.errors import ProblemError
@@ -42,8 +42,6 @@ def _correct_view(page: Page, state: State) -> Corrections:
     if view in WITH_RANGES and not is_recorded(state):
         kernel = choices.kernels_with_ranges(page.catalog)[view]
         corrections += _correct_fields(page, state, kernel) + _correct_group(state, kernel)
-    if view == "cache" and state["cache_dtype"]:
-        corrections += _correct_fields(page, state, choices.writer_of(page.catalog, state["cache_dtype"]))
     return corrections
 
 
@@ -55,9 +53,6 @@ def _correct_fields(page: Page, state: State, kernel: KernelSpec) -> Corrections
             continue
         allowed = ", ".join(map(str, choices.both_take(page, state, name, kernel)))
         corrections.append(put(state, name, known[name].default, f"Here it can be {allowed}."))
-    least = choices.EIGHT_BIT_PAGE
-    if state["cache_dtype"] and state["block_size"] < least:
-        corrections.append(put(state, "block_size", least, f"A page of 8-bit numbers needs {least} slots."))
     return corrections
 
 
@@ -106,8 +101,7 @@ def _correct_heads(page: Page, state: State) -> Corrections:
 def _correct_moment(state: State) -> Corrections:
     events, moment = history.count_events(state), state["moment"]
     if moment == LAST:
-        event_by_event = state["view"] in MODELLED and state["scenario"] != BY_HAND
-        state["moment"] = 0 if event_by_event else events
+        state["moment"] = 0 if state["view"] in MODELLED else events
     elif moment > events:
         return [put(state, "moment", events, f"Here it can be 0 to {events}.")]
     return []
@@ -120,10 +114,7 @@ def _correct_recording(page: Page, state: State) -> Corrections:
 
 
 def _correct_sequence(state: State) -> Corrections:
-    try:
-        cache = history.states_of(state)[state["moment"]][0]
-    except ProblemError:
-        return []  # the page reports the error of the events
+    cache = history.states_of(state)[state["moment"]][0]
     corrections = Corrections()
     lengths = [len(sequence.tokens) for sequence in cache.sequences]
     if state["sequence"] == ANY and state["view"] not in MODELLED:
@@ -149,22 +140,20 @@ def recorded_state(page: Page, state: State) -> State:
 
 
 def adapt(page: Page, state: State, name: str) -> None:
-    """Adapts the view, the scenario and the moment to a new value, in place. Raises ProblemError if the events cannot
-    be played in this pool."""
+    """Adapts the view, the scenario and the moment to a new value, in place. Raises ProblemError if the requests
+    cannot be served in this pool."""
     if name == "scenario":
         state |= {"moment": LAST, "sequence": OWN["sequence"].default, "shuffle": 0}
-        own_view = {BY_HAND: "cache", REQUESTS: "serving"}
-        state["view"] = own_view.get(state["scenario"], state["view"])
+        if state["scenario"] == REQUESTS:
+            state["view"] = "serving"
     if name == "view":
         _adapt_to_view(state)
     if name == "requests":
         _take_requests(state)
         return
-    if name == "events":
-        state["moment"] = history.count_events(state)
     if name == "moment" and state["moment"] > (last := history.count_events(state)):
         raise ProblemError(f"moment is {state['moment']}. Here it can be 0 to {last}.")
-    if name in ("events", "num_blocks", "block_size"):
+    if name in ("num_blocks", "block_size"):
         history.states_of(state)
     if name == "moment":
         last_sequence = len(history.cache_at(state).sequences) - 1

@@ -5,31 +5,25 @@ from functools import lru_cache
 from app.choices.page import State
 from kernels.core.spec import KernelSpec
 from kernels.errors import ProblemError
-from kernels.kv_cache import scenarios
 from kernels.kv_cache.manager import Change, KVCache
 from kernels.kv_cache.scenarios import PRESETS, SERVED, Scenario
 from kernels.kv_cache.scheduler import alone, read_visits, serve
 
-BY_HAND, REQUESTS = "by_hand", "requests"  # the scenarios that a reader makes
+REQUESTS = "requests"  # the scenario that a reader makes
 LAST = 500  # the most events, and a moment that nobody chose
 SHARED = "shared_prompt"  # a scenario whose sequences share pages
-MAX_LEN_BY_HAND = 128  # tokens that a server without pages would reserve for a sequence
 States = list[tuple[KVCache, Change | None]]
 
 
 def scenario_of(state: State) -> Scenario:
-    """The Scenario that a state names. Raises ProblemError if its requests or events cannot be read."""
+    """The Scenario that a state names. Raises ProblemError if its requests cannot be served."""
     known = {**PRESETS, **SERVED}
     if state["scenario"] in known:
         return known[state["scenario"]]
     pages, block_size = state["num_blocks"], state["block_size"]
-    slots = pages * block_size
-    if state["scenario"] == REQUESTS:
-        visits = read_visits(state["requests"])
-        longest = max(visit.prompt + visit.answer for visit in alone(visits, serve(visits, pages, block_size)))
-        return Scenario("Your own requests", "A tab below changes them.", (), slots, longest, visits)
-    events = scenarios.read_events(state["events"]) if state["events"].strip() else ()
-    return Scenario("By hand", "Add, append, fork and free as you like.", events, slots, MAX_LEN_BY_HAND)
+    visits = read_visits(state["requests"])
+    longest = max(visit.prompt + visit.answer for visit in alone(visits, serve(visits, pages, block_size)))
+    return Scenario("Your own requests", "A tab below changes them.", (), pages * block_size, longest, visits)
 
 
 def count_events(state: State) -> int:
@@ -38,7 +32,7 @@ def count_events(state: State) -> int:
 
 
 def states_of(state: State) -> States:
-    """The cache before the first event and after each. Raises ProblemError if the events cannot be played."""
+    """The cache before the first event and after each. Raises ProblemError."""
     return _states(scenario_of(state), state["block_size"])
 
 

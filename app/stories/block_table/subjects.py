@@ -7,9 +7,9 @@ from typing import Any
 from app.choices.choice import of_field
 from app.choices.page import Page, State
 from app.stories.block_table import choices, history
-from app.stories.block_table.choices import CACHE_DTYPES, EIGHT_BIT_PAGE, MODELLED, WITH_RANGES
+from app.stories.block_table.choices import MODELLED, WITH_RANGES
 from app.stories.block_table.corrections import recorded_state
-from app.stories.block_table.history import BY_HAND, States
+from app.stories.block_table.history import States
 from explainers.stories.block_table import kv_cache, partitions
 from explainers.stories.block_table.subjects import (
     Cache,
@@ -76,14 +76,13 @@ class Moment:
         request = self.request(kernel, None, **changes)
         return replace(request, scope=Scope.everything(request.plan))
 
-    def request_with_ranges(self, **changes: object) -> Request:
+    def request_with_ranges(self) -> Request:
         """The Request of the view's kernel with a work list, over the whole cache. It has the default of each field
         whose value it does not take. Raises ProblemError."""
         kernel, state = choices.kernels_with_ranges(self.page.catalog)[self.state["view"]], self.state
         known = {name: of_field(field) for name, field in fields_of(kernel.problem_type).items()}
         defaults = {name: known[name].default for name in self.page.fields(state) if not known[name].takes(state[name])}
-        own = {name: state[name] for name in ("ranges", "cache_dtype")}
-        return self.whole_request(kernel, **{**defaults, **own, **changes})
+        return self.whole_request(kernel, **defaults, ranges=state["ranges"])
 
     def sequences(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         shown, colours = self.cache.sequences, kv_cache.sequence_colours(self.states)
@@ -113,15 +112,13 @@ class Moment:
         if not cache.sequences:
             raise ProblemError(
                 f"After event {self.state['moment']} the cache holds no sequence, so there is nothing to attend to. "
-                "Choose another event, or add a sequence in the view Cache."
+                "Choose another event."
             )
 
 
 def moment_of(page: Page, state: State, backend: str) -> Moment:
-    """The cache that a state looks at. Raises ProblemError if its events cannot be played."""
+    """The cache that a state looks at. Raises ProblemError."""
     if backend == "recorded" and state["view"] not in MODELLED:
-        if state["scenario"] == BY_HAND:
-            raise ProblemError("Events by hand are not recorded. Choose another scenario, or another backend.")
         if state["scenario"] not in PRESETS:
             raise ProblemError("Serving is not recorded. Choose another scenario, or another backend.")
         state = recorded_state(page, state)
@@ -141,10 +138,7 @@ def subject(page: Page, state: State, backend: str) -> Subject:
 def _cache(moment: Moment) -> Cache:
     state, layout = moment.state, moment.layout()
     shape = tuple((name, state[name]) for name in ("num_kv_heads", "head_dim", "dtype", "seed"))
-    by_hand = state["scenario"] == BY_HAND
-    dtype, size = state["cache_dtype"], state["block_size"]
-    layout = replace(layout, dtype=dtype) if layout and dtype else layout
-    return Cache(moment.scenario, size, state["moment"], by_hand, layout, shape, dtype, moment.backend)
+    return Cache(moment.scenario, state["block_size"], state["moment"], layout, shape, moment.backend)
 
 
 def _serving(moment: Moment) -> Serving:
@@ -190,10 +184,7 @@ def _ranges(moment: Moment) -> Ranges:
     kernel = choices.kernels_with_ranges(moment.page.catalog)[state["view"]]
     if moment.backend == "recorded" and not run_index.of(kernel):
         raise ProblemError(f"Nothing is recorded of the present code of {kernel.name}. Choose another backend.")
-    other_dtype = next(dtype for dtype in CACHE_DTYPES if dtype != state["cache_dtype"])
-    fits = state["block_size"] >= EIGHT_BIT_PAGE
-    other = moment.request_with_ranges(cache_dtype=other_dtype) if fits else None
-    return Ranges(moment.request_with_ranges(), other, *moment.sequences(), (state["sequence"], state["head"]))
+    return Ranges(moment.request_with_ranges(), *moment.sequences(), (state["sequence"], state["head"]))
 
 
 _SUBJECTS: dict[str, Callable[[Moment], Subject]] = {

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from app.parts import running, tabs
-from explainers.stories.block_table import partition_blocks, range_tables, walk_tables
+from explainers.stories.block_table import partition_blocks, walk_tables
 from explainers.stories.block_table.subjects import Cache, Heads, Partitions, Ranges, Reads, Run, Walk
 from explainers.story import stage
 from explainers.story.stage import Block
@@ -42,12 +42,6 @@ def shuffle(walk: Walk) -> list[Block]:
     return walk_tables.shuffle_blocks(plain, shuffled, walk.names, walk.seed)
 
 
-def eight_bits(ranges: Ranges) -> list[Block]:
-    assert ranges.other
-    pair = sorted((ranges.request, ranges.other), key=lambda request: bool(request.problem.cache_dtype))
-    return range_tables.cache_blocks([running.run(request) for request in pair])
-
-
 def blocks(both: Partitions) -> list[Block]:
     """The context from which V2 has enough blocks to fill the GPU: this machine's, or a well-known one."""
     known = machine(DEFAULT_ARCH)
@@ -64,14 +58,10 @@ def writes(subject: Cache) -> list[Block]:
     if subject.backend == "recorded":
         return [stage.text("The kernels' writes are not recorded for every event. Choose another backend to run them.")]
     blocks = [stage.heading(f"{event} stores:")]
-    copy = "Page {} is copied to page {}." if subject.cache_dtype else "Page {} to page {}: "
-    if change.copied and subject.cache_dtype:
-        why = "The kernel for copies takes 16 and 32 bits, so this copy does not run in 8 bits."
-        blocks.append(stage.text(f"{copy.format(*change.copied)} {why}"))
-    elif change.copied and (request := _request("copy", subject, after, change)):
+    if change.copied and (request := _request("copy", subject, after, change)):
         run, table = running.run(request), running.traffic(request).table
         stored = int(table[table.kind == "store"].bytes.sum())
-        said = f"{copy.format(*change.copied)}{stored:,} bytes stored, K and V of all KV heads."
+        said = f"Page {change.copied[0]} to page {change.copied[1]}: {stored:,} bytes stored, K and V of all KV heads."
         blocks.append(stage.text(f"{stage.headline(request.kernel)} {said}", run.provenance))
     if request := _request("write", subject, after, change):  # the slots of the new tokens, and the named bytes
         slots = request.problem.slots
@@ -79,14 +69,12 @@ def writes(subject: Cache) -> list[Block]:
         named = ", ".join(map(str, slots[:MOST_NAMED])) + (" ..." if len(slots) > MOST_NAMED else "")
         said = f"{stage.headline(request.kernel)} Slots of the {len(slots)} new tokens: {named}."
         caption = "The bytes of the probed stores, over all KV heads, for the first 64 tokens."
-        rounding = range_tables.rounding_blocks(run) if subject.cache_dtype else []
-        table = stage.table(walk_tables.addresses_table(run), caption)
-        blocks += [stage.text(said, run.provenance), *rounding, table]
+        blocks += [stage.text(said, run.provenance), stage.table(walk_tables.addresses_table(run), caption)]
     return blocks
 
 
 def _request(does: str, subject: Cache, cache: KVCache, change: Change) -> Request | None:
     """The run of the first kernel that writes or copies for an event, or None for an event without a write."""
-    kernel = next(iter(current().using_cache(does, subject.cache_dtype).values()))
+    kernel = next(iter(current().using_cache(does, "").values()))
     problem = kernel.problem_type.of_change(cache, change, **dict(subject.shape))
     return Request(kernel, problem, backend=subject.backend) if problem else None

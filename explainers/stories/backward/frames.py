@@ -67,9 +67,11 @@ class BackwardFrame(Frame, _Drawn):
     flying: the parts whose products have started, and no step has waited for them yet.
     whole: whether it is the opening: a whole tile, before the first step.
     bytes: "Q load" -> bytes of global memory so far.
+    unread: whether it starts a product that no step reads.
     """
 
     launch: int
+    unread: bool
     bytes: dict[str, int]
 
 
@@ -117,8 +119,10 @@ class SumsMeta(TypedDict):
     tiles: the numbers of the key tiles, in their order.
     second: how the second run differs from the first.
     first: [query, dim] of the shown number.
+    changed: how many numbers have other bits in the second run.
 
-    Columns: once, again [n, d]: dQ of the two runs. terms [tiles, n, d], empty without a trace of all blocks.
+    Columns: once, again [n, d]: dQ of the two runs. bits [n, d]: how many bits differ. terms [tiles, n, d], empty
+        without a trace of all blocks, and if blocks add, forward and back (sums.in_both_orders).
     """
 
     n: int
@@ -128,6 +132,7 @@ class SumsMeta(TypedDict):
     tiles: list[int]
     second: str
     first: list[int]
+    changed: int
 
 
 def drawn(frame: BackwardFrame) -> DrawnFrame:

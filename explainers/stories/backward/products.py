@@ -1,12 +1,14 @@
-"""The products of a tile that a kernel makes, counted by launch."""
+"""The products of a tile that a kernel makes, counted by launch, and the panel next to the picture."""
 
 from collections.abc import Sequence
 
-from explainers.models.gradients import PRODUCTS
-from explainers.stories.backward.frames import BackwardFrame
+from explainers.models import gradients
+from explainers.stories.backward.frames import BackwardFrame, Fact
+from explainers.story.words import Words
+from kernels.core.request import Request
 
-FORWARD = 2  # products of a tile: S and O
-PURPOSE = "Training needs dQ, dK and dV: how the loss changes with Q, K and V."
+WORDS = Words.of(__package__)
+FACTS = {"recomputed": ["S", "P"], "products": ["dP"], "loops": ["dV", "dK"], "sums": ["dQ"], "bits": []}
 
 
 def by_launch(frames: Sequence[BackwardFrame]) -> list[list[str]]:
@@ -16,7 +18,7 @@ def by_launch(frames: Sequence[BackwardFrame]) -> list[list[str]]:
         if frame["whole"]:
             continue
         own = found.setdefault(frame["launch"], [])
-        own += [p.made for p in PRODUCTS if p.made in frame["made"] and p.made not in own]
+        own += [p.made for p in gradients.PRODUCTS if p.made in frame["made"] and p.made not in own]
     return [made for made in found.values() if made]
 
 
@@ -26,17 +28,28 @@ def sentence(frames: Sequence[BackwardFrame], idea: str, adds: bool) -> str:
     idea: of the kernel's front matter. The sentence takes its first sentence.
     adds: whether blocks add their parts of dQ.
     """
-    number, least = sum(len(made) for made in by_launch(frames)), len(PRODUCTS)
-    if not number:
-        return ""
-    if number > least:
-        made = f"one loop of the backward {least}. This kernel makes {number}"
-        made += "" if adds else ", but it needs no atomics"
-        return f"{PURPOSE} The forward makes {FORWARD} products per tile, {made}."
-    five = number == least and not moves_weights(frames)
-    more = f"The backward takes {number / FORWARD:g} times the products of the forward." if five else ""
+    number = sum(len(made) for made in by_launch(frames))
     first = idea.partition(". ")[0].rstrip(".")
-    return " ".join(filter(None, [PURPOSE, more, f"Here, {first}."]))
+    return WORDS.say("summary", {"number": number, "moves_weights": moves_weights(frames), "adds": adds, "idea": first})
+
+
+def facts(request: Request, frames: Sequence[BackwardFrame]) -> list[Fact]:
+    """The recomputed data, the products, the loops, the adds and the equal bits of the kernel."""
+    each = [len(made) for made in by_launch(frames)]
+    launches = {f["launch"] for f in frames if not f["whole"] and set(f["made"]) & set(gradients.GRADIENTS)}
+    kinds = {request.plan.launches[number].item == gradients.KEY_ITEM for number in launches}
+    names: dict[str, object] = {
+        "recomputes": recomputes(frames),
+        "each": each,
+        "number": sum(each),
+        "outer": sorted("keys" if keys else "queries" for keys in kinds),
+        "adds": gradients.adds(request),
+        "any_order": gradients.any_order(request),
+        "few_terms": gradients.few_terms(request),
+        "key_tiles": gradients.key_tiles(request),
+    }
+    texts = {name: WORDS.say(f"fact_{name}", names) for name in FACTS}
+    return [{"said": text, "of": FACTS[name]} for name, text in texts.items() if text]
 
 
 def recomputes(frames: Sequence[BackwardFrame]) -> bool:

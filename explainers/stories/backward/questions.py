@@ -1,5 +1,4 @@
-"""Questions about the backward: the way back to P, the gradients in registers, the five products, and the bits of two
-runs. The keys come from the trace and from the outputs of the two runs."""
+"""The data of the questions about the backward, from the trace and from the outputs of two runs."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -7,14 +6,11 @@ from typing import NamedTuple
 import numpy as np
 
 from explainers.models import gradients
-from explainers.stories.backward import facts, products
+from explainers.stories.backward import products
 from explainers.stories.backward.frames import BackwardFrame
-from explainers.story.glossary import count, listed
-from explainers.story.questions import Where, idea
 from explainers.story.stage import Question
 from kernels.run.results import Run
 
-VIEW = "tiles"
 IN_TURN = "Each block waits for its turn to add to dQ, so the order is fixed."
 FORMULAS = [product.said for product in gradients.PRODUCTS]
 
@@ -34,100 +30,40 @@ class Seen(NamedTuple):
         own = (n for n, f in enumerate(self.frames) if part in f["made"] and not f["whole"])
         return next(own, 0)
 
-    def before(self, part: str) -> int:
-        """The step before the first one that makes a part."""
-        return max(0, self.first(part) - 1)
-
 
 def questions(seen: Seen) -> list[Question]:
-    """All questions about a run."""
-    return [*_recomputed(seen), *_in_registers(seen), *_products(seen), *_bits(seen)]
-
-
-def _recomputed(seen: Seen) -> list[Question]:
-    """A question about the way back to P."""
-    n, keys, _ = gradients.sizes(seen.run.request)
-    if not products.recomputes(seen.frames):
-        return []
-    size = n * keys * gradients.tensors(seen.run.request)["Q"].itemsize
-    wrong = {
-        "It reads P from global memory": f"The trace reads no P. One head of it would take {size:,} bytes.",
-        "It runs the online softmax again": "It needs no running max and no sum: LSE has both in one number.",
-        "It keeps P in registers since the forward pass": "The forward has ended, and its registers are gone.",
-    }
-    why = f"LSE takes {4 * n:,} bytes for all queries of a head. With it, each score gives its weight at once."
-    told = facts.texts(seen.run.request, seen.frames)
-    where: Where = {
-        "step": seen.before("P"),
-        "view": VIEW,
-        "veils": ("sentence", "headline", "tabs"),
-        "hides": [*FORMULAS[:1], "P = exp(S - LSE)", "P: not in global memory", *told],
-        "shows": {"tensor": "LSE", "strip": True},
-    }
-    text = (
-        "All gradients need the attention weights P. The forward pass stored LSE, the log of each row's sum of exp(S), "
-        "but no P. How does the block get its tile of P?"
-    )
-    return [idea("recomputed", text, "It computes S again, and P = exp(S - LSE)", wrong, why, **where)]
-
-
-def _in_registers(seen: Seen) -> list[Question]:
-    """A question about the gradients that stay in registers while the block keeps one key tile."""
-    step = seen.first("dV")
-    own = [f for f in seen.frames if f["launch"] == seen.frames[step]["launch"]]
+    """The way back to P, the gradients in registers, the five products, and the bits of two runs."""
+    request, frames = seen.run.request, seen.frames
+    n, keys, d = gradients.sizes(request)
+    tensors = gradients.tensors(request)
+    first = {product.made: seen.first(product.made) for product in gradients.PRODUCTS}
+    own = [f for f in frames if f["launch"] == frames[first["dV"]]["launch"]]
     grows = [part for part in gradients.GRADIENTS if len({f["state"][part] for f in own} - {-1}) > 1]
-    held = [part for part in grows if part != "dQ"]
-    tiles = len({f["tile"] for f in own} - {-1})
-    spans = {tuple(f["keys"]) for f in own if f["keys"] and f["made"]}
-    if not held or tiles < 2 or len(spans) != 1:
-        return []
-    n, _, d = gradients.sizes(seen.run.request)
-    right = "Those of its keys: dK and dV"
-    visits = f"The block visits {tiles} query tiles, and each has different rows of dQ."
-    wrong = {
-        "That of its queries: dQ": f"{visits} The old rows would have to leave the registers.",
-        "All three": f"dQ of all queries takes {4 * n * d:,} bytes, and longer texts take more.",
-        "None of them": f"The trace writes {listed(held)} once, after {tiles} tiles. In between they are on the chip.",
+    made = {part for f in frames for part in f["made"]}
+    found = changed(seen) if seen.again else {}
+    differ = [part for part, number in found.items() if number]
+    dq = f"{found['dQ']:,} of the {tensors['dQ'].size:,} numbers of dQ differ in their last bits." if found else ""
+    names = {
+        "n": n,
+        "d": d,
+        "recomputes": products.recomputes(frames),
+        "p_bytes": n * keys * tensors["Q"].itemsize,
+        "formulas": FORMULAS,
+        "panel": [fact["said"] for fact in products.facts(request, frames)],
+        "first": first,
+        "before_p": max(0, seen.first("P") - 1),
+        "held": [part for part in grows if part != "dQ"],
+        "tiles": len({f["tile"] for f in own} - {-1}),
+        "key_spans": len({tuple(f["keys"]) for f in own if f["keys"] and f["made"]}),
+        "all_products": {product.made for product in gradients.PRODUCTS} <= made,
+        "s_launches": len({f["launch"] for f in frames if "S" in f["made"]}),
+        "only_dq": differ == ["dQ"],
+        "same_bits": bool(found) and not differ and not gradients.any_order(request),
+        "dq_differs": dq,
+        "adds": gradients.adds(request),
+        "in_turn": IN_TURN,
     }
-    why = f"The keys stay for {tiles} tiles, so their sums stay too. The rows of dQ change with each tile."
-    told = facts.texts(seen.run.request, seen.frames)
-    where: Where = {
-        "step": seen.first("dK"),
-        "view": VIEW,
-        "veils": ("sentence", "headline", "tabs", "strip"),
-        "hides": [*FORMULAS[2:], *told],
-        "shows": {"tensor": held[0], "box": held[0]},
-    }
-    text = "The block keeps one key tile, and walks over all queries. Which gradients can stay in its registers?"
-    return [idea("registers", text, right, wrong, why, **where)]
-
-
-def _products(seen: Seen) -> list[Question]:
-    """A question about the number of products of a tile."""
-    made = {part for f in seen.frames for part in f["made"]}
-    if not {product.made for product in gradients.PRODUCTS} <= made:
-        return []
-    launches = {f["launch"] for f in seen.frames if "S" in f["made"]}
-    extra = len(launches) - 1
-    wrong = {
-        "Each of its five inputs needs a product": "Q, K, V, O and dO enter as they are. O is only in delta.",
-        "It runs the forward's two products, and then three": "It needs one of the two again: S. It never makes O.",
-        "Each gradient needs the products of both loops": "A gradient is one product. The rest is S and dP.",
-    }
-    why = "S comes back, dP is the way through V, and each gradient is one product: 1 + 1 + 3."
-    if extra:
-        why += f" This kernel makes S in {count(len(launches), 'launch', 'launches')}, so it makes more than five."
-    told = facts.texts(seen.run.request, seen.frames)
-    where: Where = {
-        "step": seen.first("dK"),
-        "view": VIEW,
-        "veils": ("sentence", "headline", "tabs", "strip"),
-        "hides": [*FORMULAS, *told],
-        "shows": {"tensor": "dS", "box": "dS"},
-    }
-    text = "The forward makes two products for a tile, S and O. Why does the backward need five?"
-    right = "It makes S again, then dP, and one for each gradient"
-    return [idea("products", text, right, wrong, why, **where)]
+    return products.WORDS.questions(names, 0)
 
 
 def changed(seen: Seen) -> dict[str, int]:
@@ -139,47 +75,3 @@ def changed(seen: Seen) -> dict[str, int]:
         kind = f"u{once.itemsize}"
         found[part] = int((once.view(kind) != again.view(kind)).sum())
     return found
-
-
-def _bits(seen: Seen) -> list[Question]:
-    """A question about the outputs with other last bits in a second run."""
-    if not seen.again:
-        return []
-    found = changed(seen)
-    differ = [part for part, number in found.items() if number]
-    options = {(): "None of them", ("dQ",): "Only dQ", ("dV", "dK"): "Only dK and dV", ("dV", "dK", "dQ"): "All three"}
-    if tuple(differ) not in options or (gradients.any_order(seen.run.request) and not differ):
-        return []
-    right = options[tuple(differ)]
-    sizes = {part: seen.run.arrays[gradients.tensors(seen.run.request)[part].name].size for part in gradients.GRADIENTS}
-    said = {
-        p: f"{found[p]:,} of the {sizes[p]:,} numbers of {p} differ in their last bits." for p in gradients.GRADIENTS
-    }
-    equal = "A number of dK or dV comes from one block, always in the same order."
-    adds = gradients.adds(seen.run.request)
-    ordered = IN_TURN if adds else "Each query tile has one block here, and its loop has one order."
-    wrong = {
-        "None of them": " ".join(said[part] for part in differ),
-        "Only dQ": equal if differ else ordered,
-        "Only dK and dV": equal + (f" But {said['dQ']}" if "dQ" in differ else ""),
-        "All three": equal,
-    }
-    wrong.pop(right)
-    why = (
-        f"{said['dQ']} Many blocks add to a row of dQ, in any order. "
-        f"A sum of rounded numbers depends on its order. {equal}"
-        if differ == ["dQ"]
-        else f"Both runs gave equal bits. {equal} {IN_TURN if adds else 'dQ has a loop of its own.'}"
-    )
-    told = facts.texts(seen.run.request, seen.frames)
-    where: Where = {
-        "step": seen.first("dQ"),
-        "view": VIEW,
-        "veils": ("sentence", "headline", "tabs", "strip"),
-        "hides": told,
-        "shows": {"tensor": "dQ", "strip": True},
-    }
-    text = (
-        "The kernel runs twice, the second time with its blocks in the opposite order. Which gradients get other bits?"
-    )
-    return [idea("bits", text, right, wrong, why, list(options.values()), **where)]

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from explainers.models import gradient_errors, gradients
 from explainers.stories.backward import products, sums, tabs, times, walk
 from explainers.stories.backward.questions import Seen, questions
-from explainers.stories.backward.walk_words import UNREAD
 from explainers.story import probed, stage
 from explainers.story.base import Part, Runner, Story
 from explainers.story.glossary import listed
@@ -112,7 +111,7 @@ def states(request: Request, story: walk.Walk) -> list[State]:
     counted = {product.made for product in gradients.PRODUCTS}
     made, again, so_far, weights = [], [], 0, 0
     for frame in frames:
-        fresh = set() if frame["whole"] or frame["sentence"] == UNREAD else set(frame["made"])
+        fresh = set() if frame["whole"] or frame["unread"] else set(frame["made"])
         so_far += len(counted & fresh)
         weights += _size(story, frame["state"]["P"]) * item if "P" in fresh else 0
         made.append(so_far)

@@ -33,24 +33,40 @@ def views(seen: Seen, head: int, runner: Runner) -> list[stage.View]:
     runs = (replace(run, arrays={**run.arrays, name: array}) for array in (run.arrays[name], again[name]))
     once, twice = (gradients.values(one, "dQ", head) for one in runs)
     tiles, terms = _terms(run, head, runner)
-    first = np.unravel_index(int(_differing(once, twice).argmax()), once.shape)
+    bits = np.bitwise_count(np.ascontiguousarray(once).view(np.uint32) ^ np.ascontiguousarray(twice).view(np.uint32))
+    first = np.unravel_index(int(bits.argmax()), once.shape)
     n, d = once.shape
+    adds = gradients.adds(request)
     meta: SumsMeta = {
         "n": n,
         "d": d,
         "head": head,
-        "adds": gradients.adds(request),
+        "adds": adds,
         "tiles": tiles,
         "second": tabs.SECOND[request.backend],
         "first": [int(at) for at in first],
+        "changed": int((bits > 0).sum()),
     }
-    return [stage.View("sums", "sums", "Sums of dQ", meta, {"once": once, "again": twice, "terms": terms})]
+    columns = {"once": once, "again": twice, "bits": bits, "terms": terms}
+    return [
+        stage.View("sums", "sums", "Sums of dQ", meta, columns | (in_both_orders(terms, once, twice) if adds else {}))
+    ]
 
 
-def _differing(one: np.ndarray, other: np.ndarray) -> np.ndarray:
-    """The number of different bits of each float32."""
-    bits = np.ascontiguousarray(one).view(np.uint32) ^ np.ascontiguousarray(other).view(np.uint32)
-    return np.bitwise_count(bits)
+def in_both_orders(terms: np.ndarray, once: np.ndarray, again: np.ndarray) -> dict[str, np.ndarray]:
+    """The float32 sums after each term in its order and in the opposite one, `forward` and `back` [tiles, n, d].
+
+    NaN where they do not end at the bits of the two runs. terms: NaN where a tile has none.
+    """
+    known = np.where(np.isnan(terms), np.float32(0), terms)
+    with np.errstate(over="ignore", invalid="ignore"):
+        forward = np.add.accumulate(known, axis=0, dtype=np.float32)
+        back = np.add.accumulate(known[::-1], axis=0, dtype=np.float32)[::-1]
+    if len(terms):
+        ends = (forward[-1], once), (back[0], again)
+        same = np.all([np.float32(a).view(np.uint32) == np.float32(b).view(np.uint32) for a, b in ends], axis=0)
+        forward, back = (np.where(same, part, np.float32(np.nan)) for part in (forward, back))
+    return {"forward": forward, "back": back}
 
 
 def _terms(run: Run, head: int, runner: Runner) -> tuple[list[int], np.ndarray]:

@@ -7,14 +7,16 @@ import pandas as pd
 
 from explainers.models import gradients
 from explainers.stories.backward import products
+from explainers.stories.backward.products import WORDS
 from explainers.stories.backward.questions import IN_TURN, Seen, changed
 from explainers.story import axes, glossary, picture, stage
-from explainers.story.glossary import count, listed
+from explainers.story.glossary import listed
 from explainers.story.stage import Block
 from kernels.core.request import Request
 from kernels.run.results import Run
 
 SECOND = {"cpu": "the blocks run in the opposite order", "gpu": "the same launch once more"}
+ANSWERS = ("atomics", "second_loop", "way", "five_products", "formulas", "of_kernel", "recomputed", "lse")
 LONG = (4_096, 16_384, 65_536)  # tokens
 
 
@@ -22,39 +24,32 @@ def answers(seen: Seen) -> list[Block]:
     """The five questions that readers ask about the backward, answered by the run."""
     request = seen.run.request
     n, keys, _ = gradients.sizes(request)
-    weights = n * keys * gradients.tensors(request)["Q"].itemsize
-    found = changed(seen) if seen.again else {}
+    made = products.by_launch(seen.frames)
+    names = {
+        "lse_bytes": 4 * n,
+        "p_bytes": n * keys * gradients.tensors(request)["Q"].itemsize,
+        "adds": gradients.adds(request),
+        "any_order": gradients.any_order(request),
+        "turns": request.kernel.in_order,
+        "in_turn": IN_TURN,
+        "formulas": [product.said for product in gradients.PRODUCTS],
+        "loops": len(made),
+        "made": [f"{len(own)} ({listed(own)})" for own in made],
+    }
+    say = {name: WORDS.say(name, names) for name in ANSWERS}
     return [
         stage.heading("Which outputs are not deterministic?"),
-        *_deterministic(request, found),
+        *_deterministic(request, changed(seen) if seen.again else {}),
         stage.heading("In which order do the loops run?"),
         *[stage.text(said) for said in _loops(seen)],
         stage.heading("Why do the atomics stay?"),
-        stage.text(
-            "A row of dQ sums over all keys. With keys outside, each block has only some keys, so it has only a part "
-            "of this sum. Atomics add all parts to one shared sum."
-        ),
-        stage.text(
-            "A second loop with queries outside needs no atomics, but it computes S and dP again: 7 products instead "
-            "of 5. So fast kernels keep the atomics."
-        ),
-        stage.text(_way_of(request)),
+        *[stage.text(say[name]) for name in ("atomics", "second_loop", "way")],
         stage.heading("Why does it take 2.5 times the products of the forward?"),
-        stage.text(
-            "The forward makes 2 products for a tile: S = Q Kᵀ and O = P V. The backward needs the gradient of both "
-            "factors of each product: dQ and dK, dP and dV. These are 4 products. The fifth computes S again, so the "
-            "backward takes 2.5 times the products."
-        ),
-        stage.text(
-            f"{listed([product.said for product in gradients.PRODUCTS])}. At the end, scale multiplies dK and dQ."
-        ),
-        stage.text(_of_kernel(seen), "derived"),
+        *[stage.text(say[name]) for name in ("five_products", "formulas")],
+        stage.text(say["of_kernel"], "derived"),
         stage.heading("Which data does it recompute?"),
-        stage.text(
-            "S and P of each tile, from Q, K and LSE. LSE is the log of the sum of exp(S) of a row, so "
-            "P = exp(S - LSE). It recomputes neither O nor the softmax's max and sum."
-        ),
-        stage.text(f"LSE takes {4 * n:,} bytes for a head. P would take {weights:,}.", "derived"),
+        stage.text(say["recomputed"]),
+        stage.text(say["lse"], "derived"),
     ]
 
 
@@ -73,64 +68,33 @@ def _loops(seen: Seen) -> list[str]:
             part for part in gradients.GRADIENTS if part in made and gradients.along_keys(part) == (outer == "keys")
         ]
         rest = [part for part in gradients.GRADIENTS if part in made and part not in held]
-        said.append(
-            f"{names[launch]}: {outer} outside, {inner} inside. A block keeps one tile of {outer} and walks over "
-            f"{count(len(walked), 'tile')} of {inner}, so {listed(held)} can grow in its registers."
-            + (f" The rows of {listed(rest)} change with each tile." if rest else "")
-        )
+        row = {
+            "launch": names[launch],
+            "outer": outer,
+            "inner": inner,
+            "tiles": len(walked),
+            "held": held,
+            "rest": rest,
+        }
+        said.append(WORDS.say("loop", row))
     return said
 
 
-def _way_of(request: Request) -> str:
-    """How this kernel adds up dQ."""
-    if gradients.any_order(request):
-        turns = request.kernel.in_order
-        said = (
-            f" With {turns}, its blocks add in a fixed order: equal bits, but each waits for its turn." if turns else ""
-        )
-        return f"This kernel adds dQ by atomics, in any order.{said}"
-    if gradients.adds(request):
-        return f"This kernel adds dQ by atomics too. {IN_TURN}"
-    return "This kernel uses no atomics. It gives dQ a loop in a fixed order."
-
-
-def _of_kernel(seen: Seen) -> str:
-    """The products of a tile in each launch of the kernel."""
-    made = products.by_launch(seen.frames)
-    each = [f"{len(own)} ({listed(own)})" for own in made]
-    loops = "Its loop makes" if len(made) == 1 else "Its loops make"
-    return f"{loops} {listed(each)}."
-
-
 def _deterministic(request: Request, found: Mapping[str, int]) -> list[Block]:
-    """The outputs with bits that depend on the order of the blocks."""
-    if gradients.any_order(request):
-        rule = "Only dQ. Blocks of all keys add to it by atomics, and a sum of floats depends on its order."
-    elif gradients.adds(request):
-        rule = f"None with these constants. {IN_TURN} Without turns, only dQ would change."
-    else:
-        rule = "None in this kernel: one block adds each number, in its loop's order. With atomics, dQ would change."
-    more = [stage.text(_second_run(request, found))] if found else []
-    if found and gradients.any_order(request) and not any(found.values()):
-        number = count(gradients.key_tiles(request), "part")
-        few = f"because each sum has only {number}" if gradients.few_terms(request) else "by chance. Run again"
-        more = [stage.text(f"Here a second run gives equal bits, {few}.")]
-    what = "An output is deterministic if each run gives it equal bits."
-    return [stage.text(rule + " dK and dV grow in the registers of one block."), stage.text(what), *more]
-
-
-def _second_run(request: Request, found: Mapping[str, int]) -> str:
-    """The gradients with other bits in the second run, and those with equal bits."""
-    again = f"The kernel ran a second time: {SECOND[request.backend]}."
-    equal = [part for part, number in found.items() if not number]
-    same = [f"All bits of {listed(equal)} are equal."] if equal else []
+    """The outputs with bits that depend on the order of the blocks. found: what differs in a second run."""
     sizes = {part: tensor.size for part, tensor in gradients.tensors(request).items()}
-    differ = [
-        f"{number:,} of the {sizes[part]:,} numbers of {part} got other bits."
-        for part, number in found.items()
-        if number
-    ]
-    return " ".join([again, *differ, *same])
+    names = {
+        "adds": gradients.adds(request),
+        "any_order": gradients.any_order(request),
+        "in_turn": IN_TURN,
+        "second": SECOND.get(request.backend, ""),
+        "equal": [part for part, number in found.items() if not number],
+        "differ": [{"part": part, "number": n, "of": sizes[part]} for part, n in found.items() if n],
+        "few": gradients.few_terms(request),
+        "key_tiles": gradients.key_tiles(request),
+    }
+    again = ["equal_bits"] if gradients.any_order(request) and not any(found.values()) else ["second_run"]
+    return [stage.text(WORDS.say(name, names)) for name in ("rule", "deterministic", *(again if found else ()))]
 
 
 def stored(request: Request) -> list[Block]:
@@ -147,17 +111,10 @@ def stored(request: Request) -> list[Block]:
         }
         for length, other in [(n, keys), *((long, long) for long in LONG)]
     ]
-    said = (
-        f"Derived from the sizes, for {count(heads, 'head')}. LSE has 4 bytes for a query. P has {item} for each pair "
-        "of a query and a key."
-    )
     return [
         stage.heading("Stored between forward and backward"),
-        stage.table(pd.DataFrame(rows), said),
-        stage.text(
-            "Q, K, V and O are stored in both cases. The backward trades P for one more product in each tile, "
-            "S = scale · Q Kᵀ."
-        ),
+        stage.table(pd.DataFrame(rows), WORDS.say("stored_sizes", {"heads": heads, "item": item})),
+        stage.text(WORDS.say("stored", {})),
     ]
 
 
@@ -194,10 +151,6 @@ def nudge(run: Run, head: int) -> list[Block]:
     }
     return [
         stage.heading("Is the gradient right? Change one number, and compare"),
-        stage.text(
-            "A gradient says how much the loss changes if one number changes. Here the loss is sum(O * dO). Choose a "
-            "number of Q, K or V and a small change. The kernel's gradient predicts the change of the loss, and two "
-            "forward runs in float64 measure it."
-        ),
+        stage.text(WORDS.say("nudge", {})),
         stage.live("nudge", meta),
     ]

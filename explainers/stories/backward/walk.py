@@ -4,23 +4,41 @@ Everything comes from the trace. The tile in work is the rectangle of the logged
 read last.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from explainers.models import gradients
-from explainers.stories.backward import facts, opening, records, walk_words
-from explainers.stories.backward.frames import BackwardFrame, BackwardMeta, TouchedRows, drawn
-from explainers.stories.backward.lines import Lines
-from explainers.stories.backward.records import Logged, Moved, Touch
-from explainers.stories.backward.states import Now, States
-from explainers.stories.backward.walk_words import Launch, Told
+from explainers.stories.backward import products, records
+from explainers.stories.backward.frames import BackwardFrame, BackwardMeta, Span, TouchedRows, drawn
+from explainers.stories.backward.products import WORDS
+from explainers.stories.backward.records import Lines, Logged, Moved, Touch
+from explainers.story.glossary import phase_title
 from kernels.core.request import Request
 from kernels.run.results import Run
 from kernels.trace import steps as cutting
 from kernels.trace.steps import StepRow, Steps
+
+
+class Launch(NamedTuple):
+    """A launch as its sentences need it.
+
+    stays, moves: "keys" and "queries" if each block keeps its keys, else the other way round.
+    sums: its gradients that grow on the chip. Empty if it computes none.
+    earlier: the number of an earlier launch that computed P, or 0.
+    ended: the phases whose products end in a later step.
+    weights: the place of P and dS.
+    """
+
+    stays: str
+    moves: str
+    sums: list[str]
+    earlier: int
+    ended: frozenset[str]
+    weights: str
 
 
 @dataclass(frozen=True)
@@ -55,10 +73,25 @@ def walk(run: Run) -> Walk:
     )
     for number, step in _in_order(list(steps.table.itertuples()), touched):
         made.add(step, logged.get(number, {}), touched.get(number, {}), lit[number])
-    _ends(made.frames)
+    _ends(made.frames, made.rows)
     heads = (touch.head for moved in touched.values() for (part, _), (touch, _) in moved.items() if part == "Q")
     group = gradients.group_of(request)
-    frames = [*opening.opening(made.frames, made.states.spans), *made.frames]
+    rows = [
+        {
+            **frame,
+            **told,
+            "moved": [
+                f"{t['kind']} {t['part']} {t['rows'][0]} to {t['rows'][1]}{t['label']}" for t in frame["touched"]
+            ],
+        }
+        for frame, told in zip(made.frames, made.rows)
+    ]
+    opening = _opening(made.frames, made.states.spans)
+    frames = [*opening, *made.frames]
+    for frame, words in zip(frames, WORDS.frames([*opening, *rows], {})):
+        frame["title"], frame["sentence"] = words["title"], words["sentence"]
+        if "details" in words:
+            frame["details"] = words["details"]
     return Walk(frames, made.states.spans, made.states.columns(), min(heads, default=0) // group * group)
 
 
@@ -76,7 +109,7 @@ def _launches(run: Run, steps: Steps, logged: dict[int, Logged]) -> list[Launch]
             part for part in gradients.GRADIENTS if part in grown and gradients.along_keys(part) == (stays == "keys")
         ]
         ended = frozenset(phase for _, phase in own if phase.endswith("_done"))
-        found.append(Launch(number + 1, stays, moves, sums, weights, ended, places[number][2]))
+        found.append(Launch(stays, moves, sums, weights, ended, places[number][2]))
         if "P" in made:
             weights = number + 1
     return found
@@ -99,17 +132,148 @@ def _in_order(table: list[StepRow], touched: dict[int, Moved]) -> list[tuple[int
     return [*found, *early]
 
 
-def _ends(frames: list[BackwardFrame]) -> None:
-    """Says of a product S before the first tile of a block that it is the first, and after the last one that nothing
+def _ends(frames: list[BackwardFrame], rows: list[dict[str, object]]) -> None:
+    """Notes of a product S before the first tile of a block that it is the first, and after the last one that nothing
     reads it."""
-    for number, frame in enumerate(frames):
+    for number, (frame, told) in enumerate(zip(frames, rows)):
         if frame["made"] == ["S"] and frame["tile"] < 0:
             own = [n for n, f in enumerate(frames) if (f["launch"], f["block"]) == (frame["launch"], frame["block"])]
             weights = [n for n in own if "P" in frames[n]["made"]]
             if not any(n > number for n in weights):
-                frame["sentence"] = walk_words.UNREAD
+                frame["unread"] = True
             elif not any(n < number for n in weights):
-                frame["sentence"], frame["title"] = walk_words.FIRST, "First tile · S starts"
+                told["first"] = True
+
+
+@dataclass
+class Now:
+    """The block after a step, while frames are made."""
+
+    where: tuple[int, int] = (-1, -1)
+    tile: tuple[int, int] = (-1, -1)
+    head: int = 0
+    queries: Span | None = None
+    keys: Span | None = None
+    holds: list[str] = field(default_factory=list)
+    done: list[str] = field(default_factory=list)
+    early: list[str] = field(default_factory=list)  # the parts of the next tile
+    loaded: dict[int, list[tuple[int, Span]]] = field(default_factory=dict)  # tile -> its heads and queries, in order
+    state: dict[str, int] = field(default_factory=dict)
+    flying: list[str] = field(default_factory=list)  # parts in the order of their products' starts
+
+    def start_or_end(self, phase: str, ended: frozenset[str]) -> None:
+        """Adds the part of a started product, or removes an ended one. Products end in their order, so all that started
+        before it have ended too.
+
+        ended: the phases of ends.
+        """
+        name = phase.removesuffix("_done")
+        part = gradients.MARKS.get(name, "")
+        if phase in ended and part in self.flying:
+            self.flying = self.flying[self.flying.index(part) + 1 :]
+        elif f"{phase}_done" in ended and part:
+            self.flying = [*self.flying, part]
+
+    def advance(
+        self,
+        step: StepRow,
+        made: list[str],
+        logged: Logged,
+        touched: dict[tuple[str, str], Touch],
+        group: int,
+        adds: bool,
+    ) -> None:
+        """Moves the block on by a step of the kernel, in place.
+
+        A role that only loads, or a prefetch, is ahead of the tile in work, so its loads change nothing but `holds`.
+        adds: whether a block's dQ belongs to one tile.
+        """
+        if self.where != (step.launch, step.block):
+            self.where, self.tile = (step.launch, step.block), (-1, -1)
+            self.holds, self.done, self.early, self.queries, self.keys = [], [], [], None, None
+            self.state, self.loaded, self.flying = {}, {}, []
+        loads = {part: touch for (part, kind), touch in touched.items() if kind == "load"}
+        ahead = (bool(step.role) or step.phase.startswith("prefetch")) and not made
+        tile = int(step.tile)
+        for part in ("Q", "dO"):
+            if part in loads and (rows := loads[part].rows) and (one := (loads[part].head % group, rows)):
+                waiting = self.loaded.setdefault(tile, [])
+                waiting += [one] if one not in waiting[-1:] else []
+            if part in loads and not (ahead and self.queries):
+                self.head, self.queries = loads[part].head % group, loads[part].rows
+        for part in ("K", "V"):
+            if part in loads and not (ahead and self.keys):
+                self.keys = loads[part].rows
+        self.holds += [part for part in loads if part not in self.holds]
+        again = tile == self.tile[0] and bool(set(made) & set(self.done))  # the same tile of another head
+        if step.role and made and tile < 0:  # a product of the next tile, before this one is done
+            self.early = made
+            return self._squares(logged)
+        if not ahead and (tile != self.tile[0] or again) and self.loaded.get(tile):
+            self.head, self.queries = self.loaded[tile].pop(0)
+        if not ahead and (tile, self.head) != self.tile:
+            self.tile, self.done, self.early = (tile, self.head), self.early, []
+            kept = [part for part in gradients.GRADIENTS if not (adds and part == "dQ")]
+            self.state = {part: at for part, at in self.state.items() if part in kept}
+        self._squares(logged)
+
+    def _squares(self, logged: Logged) -> None:
+        """Takes the queries and keys of logged scores."""
+        for part in gradients.SQUARES:
+            if part in logged:
+                row, col = logged[part]["at_row"], logged[part]["at_col"]
+                self.queries, self.keys = [int(row.min()), int(row.max())], [int(col.min()), int(col.max())]
+
+
+class States:
+    """Collects the states of the parts, with their numbers."""
+
+    def __init__(self) -> None:
+        self.spans: dict[str, list[list[int]]] = {part: [] for part in (*gradients.SQUARES, *gradients.GRADIENTS)}
+        self._numbers: dict[str, list[np.ndarray]] = {part: [] for part in self.spans}
+
+    def add(self, part: str, logged: pd.DataFrame) -> int:
+        """Adds the logged numbers of a part as its next state. Returns its place."""
+        row, col = logged["at_row"].to_numpy(), logged["at_col"].to_numpy()
+        rect = [int(n) for n in (row.min(), row.max(), col.min(), col.max())]
+        block = np.full((rect[1] - rect[0] + 1, rect[3] - rect[2] + 1), np.nan, np.float32)
+        block[row - rect[0], col - rect[2]] = logged.value
+        start = sum(one.size for one in self._numbers[part])
+        self.spans[part].append([*rect, start])
+        self._numbers[part].append(block)
+        return len(self.spans[part]) - 1
+
+    def columns(self) -> dict[str, np.ndarray]:
+        empty = np.zeros(0, np.float32)
+        return {
+            part: np.concatenate([one.ravel() for one in made]) if made else empty
+            for part, made in self._numbers.items()
+        }
+
+
+def _opening(frames: Sequence[BackwardFrame], states: Mapping[str, list[list[int]]]) -> list[BackwardFrame]:
+    """A frame with the numbers of the first tile. An empty list for a kernel that computes no P or dS."""
+    first = next((f for f in frames if "P" in f["made"] and f["queries"] and f["keys"]), None)
+    if first is None or not any("dS" in f["made"] for f in frames):
+        return []
+    spans = {True: first["keys"], False: first["queries"]}
+    shown = {part: bool(own) and own[0][:2] == spans[gradients.along_keys(part)] for part, own in states.items()}
+    whole: BackwardFrame = {
+        **first,
+        "tile": -1,
+        "phase": "",
+        "made": [part for part in gradients.ORDER if part != "delta"],
+        "done": list(gradients.SQUARES),
+        "holds": [*gradients.WHOLE[:5], "LSE", "delta"],
+        "touched": [],
+        "state": {part: 0 if shown[part] else -1 for part in states},
+        "bytes": {},
+        "lines": {},
+        "ready": "",
+        "flying": [],
+        "whole": True,
+    }
+    return [whole]
 
 
 class _Frames:
@@ -136,6 +300,7 @@ class _Frames:
         )
         self.logged, self.code, self.launches, self.names = logged, code, launches, gradients.launches(request)
         self.states, self.now, self.frames = States(), Now(), list[BackwardFrame]()
+        self.rows = list[dict[str, object]]()  # of each frame, for its words
         self.outputs = outputs
         self.bytes: dict[str, int] = {}
 
@@ -201,7 +366,6 @@ class _Frames:
                 rows[:] = [min(rows[0], touch.rows[0]), max(rows[1], touch.rows[1])]
         frame["bytes"] = self.bytes
         self.now.queries = frame["queries"] = next((t["rows"] for t in frame["touched"]), None)
-        frame["details"] = self._details(step, frame["touched"], [])
 
     def _frame(
         self,
@@ -218,12 +382,11 @@ class _Frames:
         if step.phase == "add" and self.adds and now.queries and ("dQ", "store") not in touched:
             label = " (derived: no probe logs this add)"
             rows.append({"part": "dQ", "kind": "store", "rows": now.queries, "label": label})
-        loads, stores = (_named(touched, kind) for kind in ("load", "store"))
-        told = Told(step.phase, step.role, made, loads, stores, now.flying, self.adds, self.any_order)
-        launch, together = self.launches[step.launch], [part for own in groups for part in own]
+        self._tell(step, made, touched, [part for own in groups for part in own] if len(groups) > 1 else [])
         return {
             "tile": int(step.tile),
-            "title": walk_words.title(step, told, launch),
+            "title": "",
+            "sentence": "",
             "phase": step.phase,
             "launch": int(step.launch),
             "block": int(step.block),
@@ -237,20 +400,43 @@ class _Frames:
             "state": {part: now.state.get(part, -1) for part in self.states.spans},
             "bytes": self.bytes,
             "lines": lines or self.code.of_wait(step),
-            "ready": walk_words.ready(step.phase),
+            "ready": gradients.MARKS.get(step.phase[: -len("_done")], "") if step.phase.endswith("_done") else "",
             "flying": now.flying,
             "whole": False,
-            "sentence": walk_words.sentence(told, launch),
-            "details": self._details(step, rows, together if len(groups) > 1 else []),
+            "unread": False,
         }
 
-    def _details(self, step: StepRow, rows: list[TouchedRows], made: list[str]) -> str:
-        return walk_words.details(step, self.names[step.launch], (self.now.queries, self.now.keys), rows, made)
+    def _tell(
+        self, step: StepRow, made: list[str], touched: Mapping[tuple[str, str], Touch], together: list[str]
+    ) -> None:
+        """Adds what only the words of a frame need.
 
-
-def _named(touched: dict[tuple[str, str], Touch], kind: str) -> list[str]:
-    """The parts with an access of a kind."""
-    return [part for part, own in touched if own == kind]
+        together: all parts of the kernel's step, if it has several frames.
+        """
+        launch = self.launches[step.launch]
+        reads, writes = ([part for part, own in touched if own == kind] for kind in ("load", "store"))
+        along = "keys" if reads and gradients.along_keys(reads[0]) else "queries"
+        row = {
+            "first": False,
+            "part": "S and P" if made[:2] == ["S", "P"] else made[-1] if made else "",
+            "begins": gradients.MARKS.get(step.phase, ""),
+            "starts": bool(made) and f"{step.phase}_done" in launch.ended,
+            "phase_title": phase_title(step.phase),
+            "role": step.role,
+            "reads": reads,
+            "writes": writes,
+            "scaled": [part for part in writes if part not in ("dK", "dQ")]
+            + [f"{part} times scale" for part in writes if part in ("dK", "dQ")],
+            "results": set(writes) <= set(gradients.GRADIENTS),
+            "kept": along == launch.stays,
+            "early": bool(step.role) or step.phase.startswith("prefetch"),
+            "adds": self.adds,
+            "any_order": self.any_order,
+            "together": together,
+            "launch_name": self.names[step.launch],
+            "one": {"queries": "query", "keys": "key"}[launch.moves],
+        }
+        self.rows.append(launch._asdict() | row)
 
 
 def _one_by_one(made: list[str]) -> list[list[str]]:
@@ -288,7 +474,7 @@ def meta_of(run: Run, story: Walk) -> tuple[BackwardMeta, dict[str, np.ndarray]]
         "blocks": [launch.blocks for launch in request.plan.launches],
         "places": records.places(run),
         "parts": [part for part in known if part in traced] + (["delta"] if delta and "delta" not in known else []),
-        "facts": facts.facts(request, story.frames),
+        "facts": products.facts(request, story.frames),
         "states": story.states,
         "frames": [drawn(frame) for frame in story.frames],
     }

@@ -17,21 +17,6 @@ from kernels.run.results import Run
 WANTS = ("walk",)
 
 
-RULE = (
-    "A byte's bank is its address / 4, modulo 32. A wavefront serves at most one word (4 bytes) of each bank. "
-    "Lanes with the same word share it.",
-    "Up to 4 bytes a lane, all 32 lanes are one pass. 8 bytes a lane take two passes of 16 lanes, 16 bytes four of 8. "
-    "An ldmatrix takes a pass for each matrix.",
-    "A pass takes as many wavefronts as the most different words that it wants of one bank. A pass without an active "
-    "lane takes none.",
-    "If neighbouring lanes want the same words, two passes of a load are served together. Neighbours are lanes n and "
-    "n XOR 1 for every active lane, or n and n XOR 2.",
-    "A cp.async (through L1) is served like a store, but its lanes do not share words.",
-    "The order of a bank's words is not known. These pictures serve them by address. Offsets are from the tensor's "
-    "own base. Another base turns the banks and changes no count.",
-)
-
-
 def accepts(spec: KernelSpec) -> bool:
     """Whether the kernel has a probe of a shared-memory access."""
     return probed.accesses(spec, "shared")

@@ -7,7 +7,6 @@ from explainers.models import threads
 from explainers.stories.bank_conflicts import (
     bank_conflicts,
     bank_costs,
-    bank_cycles,
     bank_questions,
     bank_walk,
     padding,
@@ -59,7 +58,7 @@ class BankConflicts(Story[Look]):
             return Stage(headline, [], [], [], provenance=runner.provenance(chosen), summary=said)
         at = source_line.choose(subject.line, chosen, sites, _first(subject, runs, sites))
         walk = bank_walk.explain(runs, at.at)
-        cycles, source = bank_cycles.cycles_said(runs), runner.provenance(chosen)
+        cycles, source = bank_costs.cycles_said(runs), runner.provenance(chosen)
         result = bank_conflicts.stage_of(walk, runs, source, cycles, [at.choice], at.told, chosen=chosen.request)
         result = replace(result, views=[*result.views, *([] if subject.first_read else threads.own_view(chosen))])
         other = []
@@ -104,12 +103,16 @@ def lines_tab(look: Look, runner: Runner) -> list[Block]:
 
 def rule_tab(look: Look, runner: Runner) -> list[Block]:
     """How wavefronts follow from addresses."""
-    return [stage.heading("The rule"), *map(stage.text, bank_conflicts.RULE), stage.note(bank_cycles.calibrated())]
+    return [
+        stage.heading("The rule"),
+        *map(stage.text, bank_costs.WORDS.table("rule").values()),
+        stage.note(bank_costs.calibrated()),
+    ]
 
 
 def cycles_tab(look: Look, runner: Runner) -> list[Block]:
     """The recorded cycles, with rings around the shown ones."""
-    return bank_cycles.cycles_blocks([runner.run(request) for request in look.sides], padding.side_names(look.sides))
+    return bank_costs.cycles_blocks([runner.run(request) for request in look.sides], padding.side_names(look.sides))
 
 
 STORY = BankConflicts()

@@ -1,20 +1,56 @@
 """The walk of one query head through its block table, page by page, from the logged loads."""
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Literal, TypedDict
 
 import numpy as np
 
 from explainers.models import grid, threads
 from explainers.stories.block_table import paging
 from explainers.stories.block_table.paging import Paged
-from explainers.stories.block_table.walk_frames import Walk, walk
+from explainers.stories.block_table.walk_frames import Walk, WalkFrame, walk
 from explainers.stories.block_table.walk_tables import layouts_blocks
-from explainers.stories.block_table.walk_types import WalkMeta
 from explainers.story import axes, probed, stage
 from explainers.story.frames import Number
 from kernels.core.spec import KernelSpec
 from kernels.run.results import Run
+
+
+class WalkMeta(TypedDict):
+    """The fields of the view.
+
+    name, colour: of the sequence.
+    table: its pages.
+    length: its tokens.
+    size: slots of a page.
+    pages: of the pool.
+    others: page -> slots with tokens of other sequences.
+    head, kv_head, kv_heads: the query head, its KV head, and the number of KV heads.
+    page_bytes: of a page and KV head.
+    item: bytes of an element.
+    x: elements of a piece of K.
+    partitioned: the kernel cuts the context.
+
+    Columns: scores, weights [length], o [head_dim].
+    """
+
+    frames: list[WalkFrame]
+    name: str
+    colour: str
+    table: list[int]
+    length: int
+    size: int
+    pages: int
+    others: dict[int, int]
+    kv_head: int
+    kv_heads: int
+    page_bytes: int
+    item: int
+    head_dim: int
+    x: int
+    head: int
+    partitioned: bool
+
 
 NEEDS = {"score": ("token",), "p": ("token",), "m": (), "l": (), "o": ("dim",)}
 WANTS = ("walk_k", "softmax", "walk_v", "write", "score", "p", "m", "l", "o")
@@ -118,3 +154,52 @@ def states(story: Walk) -> list[stage.State]:
         stage.State("sum l", last_known("l"), colour="P"),
         stage.State("read so far", np.cumsum([f["read"] for f in frames]).tolist(), "B", colour="load"),
     ]
+
+
+def asked(run: Run, made: stage.Stage, name: str) -> dict[str, object]:
+    """The names for the questions: the way to a key, the two phases and the grid. name: the sequence.
+
+    jump: the last step of K whose page is not the page after the one before. None without one.
+    first_v: the first step of V. None without K or without V.
+    """
+    meta: WalkMeta = made.views[0].meta
+    frames, table, size = meta["frames"], meta["table"], meta["size"]
+    steps = [n for n, frame in enumerate(frames) if "page" in frame]
+    by_role = {role: [n for n in steps if frames[n]["role"] == role] for role in ("k", "v")}
+    jumps = [n for n in by_role["k"] if (e := frames[n]["logical"]) and table[e] not in (table[e - 1] + 1, e)]
+    return {
+        **{"view": "walk", "name": name, "length": meta["length"], "size": size, "look_ups": len(steps)},
+        "jump": _jump(jumps[-1], frames, table, size) if jumps else None,
+        "first_v": by_role["v"][0] if all(by_role.values()) else None,
+        "pages_of_k": len(by_role["k"]),
+        "grid": _grid(run, made) if steps else None,
+    }
+
+
+def _jump(step: int, frames: Sequence[WalkFrame], table: list[int], size: int) -> dict[str, object]:
+    """The look-up of a page at a step, with the pages that the wrong answers name."""
+    frame = frames[step]
+    entry, page, before = frame["logical"], frame["page"], table[frame["logical"] - 1]
+
+    def in_pool(page: int) -> dict[str, object]:
+        """A page as the picture names it: by its tokens, or as a page of another sequence."""
+        first = table.index(page) * size if page in table else None
+        return {"other": page} if first is None else {"token": [first, first + size - 1], "part": "pool"}
+
+    covered = [in_pool(one) for one in sorted({page, entry, before + 1})]  # the colour of a page tells whose it is
+    return {
+        **{"step": step, "entry": entry, "page": page, "before": before, "token": frame["tokens"][0]},
+        "first_byte": f"{frame['base']:,} of {frame['tensor']}",
+        "covers": [{"token": frame["tokens"], "part": "table"}, *covered],
+    }
+
+
+def _grid(run: Run, made: stage.Stage) -> dict[str, int]:
+    """The thread blocks of the walk's kernel, and the step with the most running ones."""
+    view = next(view for view in made.views if view.kind == "grid")
+    running = next(state["values"] for state in view.meta["state"] if state["name"] == "blocks running")
+    heads, parts = Paged(run.request).num_heads, run.request.plan.launches[0].blocks_per_item
+    sequences = len(paging.lengths(run))
+    blocks = heads * sequences * parts
+    counts = {"heads": heads, "sequences": sequences, "parts": parts, "blocks": blocks}
+    return counts | {"step": running.index(max(running))}

@@ -1,19 +1,73 @@
 """The KV cache of the block table story: its content after each event, and the saving over contiguous slots."""
 
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any, TypedDict
 
 import altair as alt
 import pandas as pd
 
 from explainers.charts.palette import AXIS, OKABE_ITO, SEQUENCES
-from explainers.stories.block_table.cache_types import HeldPages, PoolFrame, PoolMeta, PoolPage, PoolSequence
-from explainers.story import stage
+from explainers.story import scene, stage
+from explainers.story.frames import Frame
 from explainers.story.glossary import count
+from explainers.story.scene import Bar, Bars, Entries, Line, Lines, Page, Pages, Tables
 from kernels.kv_cache import manager
 from kernels.kv_cache.layout import Layout
 from kernels.kv_cache.manager import Change, KVCache
 from kernels.kv_cache.scenarios import Scenario, write_event
+
+
+class PoolSequence(TypedDict):
+    name: str
+    length: int
+    table: tuple[int, ...]
+    colour: str
+
+
+class PoolPage(TypedDict):
+    """A page of the pool.
+
+    fill: slots with a token.
+    owners: the places of its sequences in the frame's list.
+    entry: its place in their tables.
+    """
+
+    fill: int
+    owners: list[int]
+    entry: int
+
+
+class HeldPages(TypedDict):
+    """The content of a KV cache.
+
+    pages: the pages in use.
+    free: the free list. The first page is the next in use.
+    counts: page -> its number of sequences.
+    """
+
+    sequences: list[PoolSequence]
+    pages: dict[int, PoolPage]
+    free: tuple[int, ...]
+    counts: dict[int, int]
+
+
+class PoolFrame(Frame, HeldPages):
+    """The KV cache after an event.
+
+    new: slots written by the event.
+    copies: (from, to) each.
+    released: pages freed by it.
+    usage: slots used, held, of slack, reserved contiguously, empty, and tokens stored twice.
+    waste: these in a sentence.
+    """
+
+    new: list[int]
+    copies: list[tuple[int, int]]
+    released: tuple[int, ...]
+    usage: dict[str, int]
+    waste: str
+
 
 State = tuple[KVCache, Change | None]  # the cache, and the change before it; None before the first event
 SequenceKey = tuple[str, int, int]  # name, first token, family
@@ -26,26 +80,116 @@ def cache_frames(states: Sequence[State], max_len: int) -> list[PoolFrame]:
     return [_frame(n, state, before[n], max_len, colours) for n, state in enumerate(states)]
 
 
-def view(frames: list[PoolFrame], cache: KVCache, max_len: int, layout: Layout | None = None) -> PoolMeta:
-    """Returns the meta of the view `pool`.
+def stage_frames(frames: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The frames without the content of the cache."""
+    return [{name: value for name, value in frame.items() if name in Frame.__annotations__} for frame in frames]
 
-    cache: any state of the cache.
-    layout: the problem's layout, None if no kernel can run.
-    """
-    return {
-        "frames": frames,
-        "size": cache.block_size,
-        "max_len": max_len,
-        "page_bytes": layout.page_bytes if layout else 0,
-        "kv_heads": layout.num_kv_heads if layout else 0,
+
+def pool(frames: Sequence[Mapping[str, Any]], size: int, layout: Layout | None, title: str) -> Pages:
+    """The pool after each step. frames: HeldPages with new slots, released pages and copies each."""
+    count_of = len(frames[0]["free"])
+    steps = []
+    for frame in frames:
+        written: dict[int, list[int]] = {}
+        for slot in frame["new"]:
+            written.setdefault(slot // size, []).append(slot % size)
+        steps.append([_page(frame, page, size, written.get(page, []), layout) for page in range(count_of)])
+    titles = [f"Pool: {count_of} pages of {size} slots ({title})", f"Pool: {count_of} pages of {size} slots"]
+    return Pages(title=titles, size=size, steps=steps, copies=[frame["copies"] for frame in frames])
+
+
+def _page(frame: Mapping[str, Any], page: int, size: int, new: Sequence[int], layout: Layout | None) -> Page:
+    """A page after a step. new: its slots that the step fills, which are neighbours."""
+    freed, is_next = page in frame["released"], frame["free"][:1] == (page,)
+    held = frame["pages"].get(page)
+    if not held:
+        note = f"page {page} is free" + (": the next to be taken" if is_next else "")
+        return Page(texts=["next" if is_next else "free"], freed=freed, tip=note)
+    owners = [frame["sequences"][n] for n in held["owners"]]
+    names = ", ".join(owner["name"] for owner in owners)
+    shared = [f"held by {len(owners)}", f"x{len(owners)}"] if len(owners) > 1 else []
+    tip = [f"reference count {len(owners)}"] if shared else []
+    if layout:
+        tip.append(f"KV head 0 of the page: K from byte {page * layout.num_kv_heads * layout.page_bytes:,}")
+    return Page(
+        names=names,
+        colours=[owner["colour"] for owner in owners],
+        fill=held["fill"],
+        freed=freed,
+        first=held["entry"] * size,
+        texts=[names, *shared],
+        fresh=[new[0], new[-1] + 1] if new else [],
+        tip="\n".join(tip),
+    )
+
+
+def turns(frames: Sequence[Mapping[str, Any]]) -> list[tuple[str, str, str, list[bool]]]:
+    """The views that run kernels on the cache of the step, if it has a sequence."""
+    works = [bool(frame["sequences"]) for frame in frames]
+    return [("view", "walk", "Run the decode kernel", works), ("view", "reads", "Who reads its pages", works)]
+
+
+def free_list(frames: Sequence[Mapping[str, Any]]) -> Lines:
+    """The free list after each step."""
+    return Lines(
+        lines=[
+            Line(texts=[f"Free list, next first: {', '.join(map(str, frame['free'])) or 'empty'}" for frame in frames])
+        ]
+    )
+
+
+def usage_bars(frames: Sequence[Mapping[str, Any]], max_len: int) -> Bars:
+    """The slots after each step: used, in pages, and reserved without pages."""
+    usage = [frame["usage"] for frame in frames]
+
+    def empty(one: dict[str, int]) -> str:
+        copies = f", {one['copies']} copies" if one["copies"] > 0 else ""
+        return f"{one['reserved']:,}: {one['empty']} empty{copies}"
+
+    texts = {
+        "used": [f"{one['used']:,}" for one in usage],
+        "held": [f"{one['held']:,}: {one['slack']} empty" for one in usage],
+        "reserved": [empty(one) for one in usage],
     }
+    names = {"used": "With a token", "held": "In pages", "reserved": f"Reserved, {max_len} each"}
+    colours = {"used": "V", "held": "primary", "reserved": "dim"}
+    bars = [
+        Bar(
+            name=names[name],
+            colour=colours[name],
+            text=texts[name],
+            datum={"slots": name},
+            value=max(one[name] for one in usage) or 1,
+            steps=[one[name] for one in usage],
+            strong=True,
+        )
+        for name in names
+    ]
+    return Bars(title=["Slots"], bars=bars)
 
 
-def stage_of(scenario: Scenario, block_size: int, layout: Layout | None, by_hand: bool) -> stage.Stage:
-    """Returns the whole stage of a history, with a step for each event. by_hand: the reader makes the events."""
+def _tables(frames: Sequence[PoolFrame], size: int) -> Tables:
+    """The block tables after each step."""
+
+    def row(sequence: PoolSequence) -> Entries:
+        ends = [min((entry + 1) * size, sequence["length"]) - 1 for entry in range(len(sequence["table"]))]
+        name, length = sequence["name"], sequence["length"]
+        tips = [
+            f"entry {entry} of {name}: tokens {entry * size} to {end} lie in page {page}"
+            for entry, (end, page) in enumerate(zip(ends, sequence["table"]))
+        ]
+        texts = [count(length, "token"), str(length)]
+        return Entries(name=name, colour=sequence["colour"], pages=sequence["table"], texts=texts, tips=tips)
+
+    steps = [[row(sequence) for sequence in frame["sequences"]] for frame in frames]
+    titles = ["Block tables: entry above, page below", "Block tables"]
+    return Tables(title=titles, steps=steps, empty="No sequence yet.")
+
+
+def stage_of(scenario: Scenario, block_size: int, layout: Layout | None) -> stage.Stage:
+    """Returns the whole stage of a history, with a step for each event."""
     played, max_len = scenario.states(block_size), scenario.max_len
     frames = cache_frames(played, max_len)
-    events = {"events": [f["event"] for f in frames], "names": [[s["name"] for s in f["sequences"]] for f in frames]}
     usage = stage.chart(
         usage_chart(usage_table(played, max_len)),
         "Slots used, held in pages and reserved contiguously after each event. A rule marks the event",
@@ -54,8 +198,21 @@ def stage_of(scenario: Scenario, block_size: int, layout: Layout | None, by_hand
     )
     return stage.Stage(
         headline=f"{scenario.title}. {scenario.about}",
-        frames=frames,
-        views=[stage.View("pool", "pool", "Pool", view(frames, played[-1][0], max_len, layout))],
+        frames=stage_frames(frames),
+        views=[
+            scene.view(
+                "pool",
+                "KV cache",
+                [
+                    [_tables(frames, block_size)],
+                    [pool(frames, block_size, layout, "outlined: written by this event, dashed: freed")],
+                    [free_list(frames)],
+                    [usage_bars(frames, max_len)],
+                ],
+                note=[frame["waste"] for frame in frames],
+                turns=turns(frames),
+            )
+        ],
         state=states(frames),
         tabs=[stage.Tab("usage", "Slots over time", [usage]), stage.Tab("writes", "Writes of the kernels")],
         provenance=stage.Provenance(
@@ -63,7 +220,6 @@ def stage_of(scenario: Scenario, block_size: int, layout: Layout | None, by_hand
             "The block manager of kernels/kv_cache/manager.py, event by event. The kernels take its tables as they "
             "are. Nothing ran for this picture.",
         ),
-        side=[stage.live("events", events | {"by_hand": by_hand})],
         step_choice="moment",
     )
 
@@ -118,11 +274,10 @@ def _frame(number: int, state: State, before: KVCache, max_len: int, colours: di
         "tile": number,
         "before": change is None,
         "title": "Empty cache" if change is None else f"Event {number}: {write_event(change.event)}"[:34],
-        "event": "" if change is None else write_event(change.event),
         "sentence": cache_sentence(cache, change, before),
         **held(cache, colours),
         "new": [slot for _, slot in change.written] if change else [],
-        "copied": change.copied if change else None,
+        "copies": [change.copied] if change and change.copied else [],
         "released": change.released if change else (),
         "usage": cache.usage(max_len),
         "waste": usage_sentence(cache, max_len),
@@ -275,3 +430,16 @@ def numbers_said(numbers: Iterable[int]) -> str:
 
 def _range(numbers: list[int]) -> str:
     return str(min(numbers)) if min(numbers) == max(numbers) else f"{min(numbers)} to {max(numbers)}"
+
+
+def asked(scenario: Scenario, block_size: int) -> dict[str, object]:
+    """The names for the questions about the waste of paging and of contiguous slots."""
+    cache, max_len = scenario.states(block_size)[-1][0], scenario.max_len
+    longest = max(cache.sequences, key=lambda s: len(s.tokens), default=None)
+    at = len(longest.tokens) - 1 if longest else 0
+    return {
+        **{"view": "pool", "sequences": len(cache.sequences), "at": at, "entry": at // block_size},
+        "longest": {"name": longest.name, "length": at + 1, "table": [*longest.table]} if longest else None,
+        **{"ends": [s.table[-1] for s in cache.sequences], "usage": cache.usage(max_len)},
+        **{"waste": usage_sentence(cache, max_len), "size": block_size, "max_len": max_len},
+    }

@@ -1,16 +1,17 @@
 """The KV head of each query head, and the reads of each byte of the cache."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
 
 import numpy as np
 import pandas as pd
 
 from explainers.stories.block_table import paging
 from explainers.stories.block_table.paging import Paged
-from explainers.stories.block_table.walk_types import HeadsFrame, HeadsMeta
 from explainers.story import axes, stage
 from explainers.story.glossary import count, listed, short
+from explainers.story.scene import Group, Lane, Lanes, Scene, Span
 from kernels.core.spec import KernelSpec
 from kernels.core.tensors import Tensor
 from kernels.run.results import Run
@@ -18,6 +19,13 @@ from kernels.run.results import Run
 WANTS = ("walk_k", "walk_v", "write", "o")
 DTYPES = {"fp32": 4, "fp16 or bf16": 2, "fp8": 1}
 NAMES = {"MHA": " (multi-head)", "GQA": " (grouped)", "MQA": " (multi-query)"}
+
+
+@dataclass(frozen=True)
+class Sized(Scene):
+    """The picture, and the types of the calculator below it: name -> bytes."""
+
+    types: Mapping[str, int] = field(default_factory=lambda: DTYPES)
 
 
 @dataclass(frozen=True)
@@ -112,30 +120,66 @@ def _reads_of(loads: pd.DataFrame, cache: Tensor, sequence: np.ndarray) -> Cache
 def stage_of(found: Sequence[HeadReads], provenance: stage.Provenance, tabs: Sequence[stage.Tab] = ()) -> stage.Stage:
     """Returns the whole stage, with a step for each query head. found: from `reads`, one for each ratio of heads."""
     frames = [_frame(found, head) for head in range(found[0].num_heads)]
-    meta: HeadsMeta = {
-        "frames": frames,
-        "num_heads": found[0].num_heads,
-        "types": DTYPES,
-        "panels": [
-            {
-                "title": one.title + NAMES.get(one.title.split()[0], ""),
-                "kv_heads": one.num_kv_heads,
-                "links": one.links,
-                "held": one.held,
-            }
-            for one in found
-        ],
-    }
     counted = "Counted in the traces over the whole cache. The KV head of a load is the index of its element along "
     table = stage.table(reads_table(found), counted + "the cache's axis of KV heads.")
     return stage.Stage(
         headline="Query heads in a group share the keys and values of one KV head.",
         frames=frames,
-        views=[stage.View("heads", "heads", "Heads", meta)],
+        views=[stage.View("heads", "heads", "Heads", picture(found))],
         state=states(found),
         tabs=[stage.Tab("reads", "Bytes held and read", [stage.text(reads_sentence(found)), table]), *tabs],
         provenance=provenance,
     )
+
+
+def picture(found: Sequence[HeadReads]) -> Sized:
+    """For each ratio the query heads, and the KV head under the query heads that read it."""
+    groups, rows, spans = list[Group](), list[Lane](), list[Span]()
+    for n, one in enumerate(found):
+        title = one.title + NAMES.get(one.title.split()[0], "")
+        groups.append(Group(title=title, value=f"holds {one.held:,} bytes of K and V"))
+        rows += [Lane(name="query heads", group=n), Lane(name="KV heads", group=n)]
+        queries, stores = 2 * n, 2 * n + 1
+        for head, store in one.links:
+            spans.append(
+                Span(
+                    row=queries,
+                    start=head,
+                    end=head + 1,
+                    texts=[f"Q{head}", str(head)],
+                    colour="Q",
+                    datum={"panel": n, "head": head},
+                    now=[head],
+                    since=head,
+                    tip=f"{title}: query head {head} reads KV head {store}",
+                )
+            )
+        for store in range(one.num_kv_heads):
+            heads = [head for head, read in one.links if read == store]
+            readers = f"query head{'s' * (len(heads) > 1)} {', '.join(map(str, heads))}"
+            for run in _neighbours(heads):
+                spans.append(
+                    Span(
+                        row=stores,
+                        start=run[0],
+                        end=run[-1] + 1,
+                        colour="K",
+                        now=run,
+                        since=run[0],
+                        texts=[f"KV{store}", str(store)],
+                        value=f"read by {count(len(heads), 'query head')}",
+                        datum={"panel": n, "store": store},
+                        tip=f"{title}: KV head {store} is read by {readers}",
+                    )
+                )
+    lanes = Lanes(groups=groups, rows=rows, spans=spans, length=found[0].num_heads)
+    return Sized([[lanes]], legend=[("Q", "query head"), ("K", "KV head")])
+
+
+def _neighbours(numbers: Sequence[int]) -> list[list[int]]:
+    """The numbers in runs without a gap."""
+    runs = groupby(enumerate(numbers), key=lambda pair: pair[1] - pair[0])
+    return [[number for _, number in run] for _, run in runs]
 
 
 def states(found: Sequence[HeadReads]) -> list[stage.State]:
@@ -150,7 +194,7 @@ def states(found: Sequence[HeadReads]) -> list[stage.State]:
     return entries
 
 
-def _frame(found: Sequence[HeadReads], head: int) -> HeadsFrame:
+def _frame(found: Sequence[HeadReads], head: int) -> dict[str, object]:
     reads_of = [next(kv_head for query_head, kv_head in one.links if query_head == head) for one in found]
     said = []
     for n, (one, kv_head) in enumerate(zip(found, reads_of)):
@@ -167,7 +211,6 @@ def _frame(found: Sequence[HeadReads], head: int) -> HeadsFrame:
         "tile": reads_of[min(1, len(found) - 1)],
         "title": f"Query head {head}",
         "sentence": sentence,
-        "head": head,
     }
 
 
@@ -200,3 +243,18 @@ def reads_sentence(found: Sequence[HeadReads]) -> str:
         f"{least.k.least} times. The kernel asks for as many bytes: {most.read:,} and {least.read:,}. "
         "A cache can serve the later reads of a byte, or a kernel can share it among query heads."
     )
+
+
+def asked(found: Sequence[HeadReads]) -> dict[str, object]:
+    """The names for the questions about the gain of grouped queries.
+
+    full, least: the ratios with the most and with the least bytes. times: their quotient.
+    """
+    sizes = [{"held": one.held, "kv_heads": one.num_kv_heads} for one in found]
+    full, least = max(sizes, key=lambda one: one["held"]), min(sizes, key=lambda one: one["held"])
+    by_head = found[0].by_head
+    return {
+        **{"view": "heads", "num_heads": found[0].num_heads, "full": full, "least": least},
+        **{"times": round(full["held"] / least["held"]), "sizes": [f"{one['held']:,}" for one in sizes]},
+        **{"each": by_head[0], "total": sum(by_head), "asked_so_far": [f"{n:,}" for n in np.cumsum(by_head)]},
+    }

@@ -2,21 +2,218 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TypedDict
 
 import numpy as np
 import pandas as pd
 
 from explainers.stories.block_table import block_table, paging
 from explainers.stories.block_table.paging import Paged
-from explainers.stories.block_table.partition_steps import BlockStep, Steps
-from explainers.stories.block_table.walk_types import Part, PartitionsFrame, PartitionsMeta
 from explainers.story import probed, stage
-from explainers.story.glossary import count, short
+from explainers.story.frames import Frame, Lines
+from explainers.story.glossary import count, phase_title, short
 from kernels.build.occupancy import MACHINES
 from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
 from kernels.run.results import Run
 from kernels.trace import steps as cutting
+
+
+class Lane(TypedDict):
+    """The progress of a block at the end of a step.
+
+    phase: the current phase, or done.
+    first, end: its tokens.
+    k, v: the tokens of K and V so far.
+    state: whether its m and l are there.
+    """
+
+    phase: str
+    first: int
+    end: int
+    k: int
+    v: int
+    state: bool
+
+
+class PartitionsFrame(Frame):
+    """A step of both kernels.
+
+    sentences: of each.
+    v1: the one block of the kernel without partitions.
+    v2: the blocks of the kernel with partitions.
+    reduce: the phase of the second launch, None before it, or done.
+    lines_v1, lines_v2: Frame.lines of each kernel.
+    """
+
+    sentences: list[str]
+    v1: Lane
+    v2: list[Lane]
+    reduce: str | None
+    lines_v1: Lines
+    lines_v2: Lines
+
+
+class Part(TypedDict):
+    """A logged partition: tokens first to end, m, l, and weight e^(m_i - m)."""
+
+    partition: int
+    first: int
+    end: int
+    m: float
+    l: float
+    weight: float
+
+
+class PartitionsMeta(TypedDict):
+    """The fields of the view.
+
+    length: tokens of the context.
+    v1, v2: {"m", "l"} of the whole context by each kernel.
+    name: of the sequence.
+    head: the query head.
+    multiprocessors: SMs of the GPU.
+    """
+
+    frames: list[PartitionsFrame]
+    length: int
+    parts: list[Part]
+    v1: dict[str, float]
+    v2: dict[str, float]
+    name: str
+    head: int
+    multiprocessors: int
+
+
+DOING = {
+    "load_q": "loading Q",
+    "softmax": "computing m and l",
+    "write_part": "writing m, l and outputs",
+    "write": "writing O",
+}
+
+
+@dataclass(frozen=True)
+class BlockStep:
+    """A step of a block.
+
+    tokens: (first, end) of its loads of K or V, None without a load.
+    lines: its source lines.
+    """
+
+    phase: str
+    tokens: tuple[int, int] | None
+    lines: Lines
+
+
+@dataclass(frozen=True)
+class Steps:
+    """Both kernels on one clock. Step n is every block's n-th step.
+
+    The second launch of V2 starts after all its partitions.
+    """
+
+    one: list[BlockStep]
+    two: dict[int, list[BlockStep]]
+    reduce: list[BlockStep]
+    parts: list[Part]
+    v1: dict[str, float]
+    v2: dict[str, float]
+    length: int
+    size: int
+
+    @property
+    def parts_done(self) -> int:
+        return max(len(lane) for lane in self.two.values())
+
+    @property
+    def count(self) -> int:
+        return max(len(self.one), self.parts_done + len(self.reduce))
+
+    def frame(self, number: int) -> PartitionsFrame:
+        """Returns the frame of a step of the clock."""
+        v1 = _lane(self.one, number, 0, self.length)
+        v2 = [self._partition(lane, partition, number) for partition, lane in self.two.items()]
+        of_reduce = number - self.parts_done  # the step of the second launch
+        reduce = None if of_reduce < 0 else _phase(self.reduce, of_reduce)
+        sentences = [f"V1: one block, {self._doing(v1)}.", self._v2_sentence(v2, reduce)]
+        return {
+            "tile": number,
+            "title": f"Step {number + 1}",
+            "sentence": " ".join(sentences),
+            "sentences": sentences,
+            "v1": v1,
+            "v2": v2,
+            "reduce": reduce,
+            "lines_v1": _lines(self.one, number),
+            "lines_v2": self._sum_lines(number) if reduce is None else _lines(self.reduce, of_reduce),
+        }
+
+    def _partition(self, lane: list[BlockStep], partition: int, number: int) -> Lane:
+        first = partition * self.size
+        return _lane(lane, number, first, min(self.length, first + self.size))
+
+    def _sum_lines(self, number: int) -> Lines:
+        total: Lines = {}
+        for lane in self.two.values():
+            for line, times in _lines(lane, number).items():
+                total[line] = total.get(line, 0) + times
+        return total
+
+    def _v2_sentence(self, lanes: list[Lane], reduce: str | None) -> str:
+        if reduce is None:
+            doing = {self._doing(lane, brief=True) for lane in lanes}
+            return f"V2: {count(len(lanes), 'block')}, {' and '.join(sorted(doing))}."
+        if reduce == "combine":
+            return f"V2's second kernel scales each part by e^(m_i - m) and adds: l = {short(self.v2['l'])}."
+        if reduce == "write":
+            return "V2's second kernel scales and adds the outputs, divides by l and writes O."
+        return "V2 is done." if reduce == "done" else f"V2's second kernel: {phase_title(reduce).lower()}."
+
+    def _doing(self, lane: Lane, brief: bool = False) -> str:
+        phase = lane["phase"]
+        if phase == "done":
+            return "done"
+        if phase in ("walk_k", "walk_v"):
+            return _walking(lane, brief)
+        if phase == "softmax" and not brief:
+            return f"m = {short(self.v1['m'])} and l = {short(self.v1['l'])}"
+        return DOING.get(phase) or phase_title(phase).lower()
+
+
+def _walking(lane: Lane, brief: bool) -> str:
+    """Returns the progress of a block through K or V."""
+    of_k = lane["phase"] == "walk_k"
+    name, end = ("K", lane["k"]) if of_k else ("V", lane["v"])
+    if brief:
+        return f"reading {name}"
+    return f"reading {name}, {end - lane['first']} of {lane['end'] - lane['first']} tokens so far"
+
+
+def _phase(lane: list[BlockStep], number: int) -> str:
+    return lane[number].phase if number < len(lane) else "done"
+
+
+def _lines(lane: list[BlockStep], number: int) -> Lines:
+    return lane[number].lines if number < len(lane) else {}
+
+
+def _lane(lane: list[BlockStep], number: int, first: int, end: int) -> Lane:
+    """Returns the state of a block at the end of a step: its phase, and its progress through K and V."""
+    walked = {"walk_k": first, "walk_v": first}
+    so_far = lane[: number + 1]
+    for step in so_far:
+        if step.tokens and step.phase in walked:
+            walked[step.phase] = min(end, max(walked[step.phase], step.tokens[1]))
+    return {
+        "phase": _phase(lane, number),
+        "first": first,
+        "end": end,
+        "k": walked["walk_k"],
+        "v": walked["walk_v"],
+        "state": any(step.phase == "softmax" for step in so_far),
+    }
+
 
 NEEDS = {"weight": ("partition",), "m": ("partition",), "l": ("partition",), "m_all": (), "l_all": ()}
 WANTS = tuple(NEEDS)
@@ -217,3 +414,19 @@ def _parts(values: pd.DataFrame, length: int, size: int) -> list[Part]:
 
 def _value(values: pd.DataFrame, event: str) -> float:
     return float(values[values.event == event].value.iloc[0])
+
+
+def asked(made: stage.Stage) -> dict[str, object]:
+    """The names for the questions about the merge, and the contexts that V2 helps.
+
+    low: the partition with the least weight, without the last one: the picture has no room for it.
+    merged: the first step of the second kernel.
+    """
+    meta: PartitionsMeta = made.views[0].meta
+    parts, frames = meta["parts"], meta["frames"]
+    merged = next((n for n, f in enumerate(frames) if f["reduce"] is not None), len(frames) - 1)
+    low = min(parts[:-1], key=lambda part: part["weight"], default=None)
+    return {
+        **{"view": "partitions", "parts": parts, "low": low, "merged": merged, "m": meta["v2"]["m"]},
+        **{"length": meta["length"], "last": len(frames) - 1},
+    }

@@ -1,30 +1,197 @@
-"""The trace of decoding over a work list, as one query head of one sequence sees it."""
+"""Decoding over a work list, as one query head of one sequence sees it: the lists, and the records of the trace.
+
+The pages of all sequences are cut into equal ranges. A *unit* is a piece of a sequence. A range has one unit or more.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from typing import NotRequired, TypedDict
 
 import numpy as np
 import pandas as pd
 
 from explainers.stories.block_table import paging
 from explainers.stories.block_table.paging import Paged
-from explainers.stories.block_table.work_lists import WorkList, work_lists
+from explainers.story import axes
+from explainers.story.frames import Frame, Number
+from kernels.core.request import Request
+from kernels.kv_cache.work_list import FIELDS
 from kernels.run.results import Run
 from kernels.trace import steps as cutting
 
 
-@dataclass(frozen=True)
-class CacheErrors:
-    """The errors of the followed head by a cache of 8 bits.
+class RangesFrame(Frame):
+    """A step of decoding over a work list.
 
-    scores: float64 [tokens], of each logged score against K before rounding.
-    keys: float64 [tokens], the largest error of each token's K.
-    output: the largest error of O.
+    read: the step's bytes from global memory.
+    unit: its place in RangesMeta.units, or -1.
+    page, entry, bytes: of a copied page.
+    tokens, warp: of a tile, with first and last token.
+    m, l: after a tile, a unit or the merge.
+    written: the step writes O.
+    merged: the step merges partial results.
     """
 
-    scores: np.ndarray
-    keys: np.ndarray
-    output: float
+    read: int
+    unit: int
+    page: NotRequired[int]
+    entry: NotRequired[int]
+    bytes: NotRequired[int]
+    tokens: NotRequired[list[int]]
+    warp: NotRequired[int]
+    m: NotRequired[Number]
+    l: NotRequired[Number]
+    written: NotRequired[bool]
+    merged: NotRequired[bool]
+
+
+class RangesTile(TypedDict):
+    """Tokens first to end of one warp, and its m and l after them.
+
+    since: the step with the first m and l.
+    """
+
+    first: int
+    end: int
+    warp: int
+    m: float
+    l: float
+    since: int
+
+
+class RangesUnit(TypedDict):
+    """A piece of the followed sequence.
+
+    list: its launch.
+    number: its row in the work list.
+    entries, tokens: [first, end).
+    pages: {entry, page, stage, slot, since} of its copies.
+    since: the step with the first values.
+    m, l: of the unit.
+    weight: e^(m_i - m), if there is a merge.
+    """
+
+    list: int
+    number: int
+    range: int
+    block: int
+    entries: list[int]
+    tokens: list[int]
+    partition: int
+    pages: list[dict[str, int]]
+    tiles: list[RangesTile]
+    since: int
+    m: NotRequired[float]
+    l: NotRequired[float]
+    weight: NotRequired[float]
+
+
+class RangesList(TypedDict):
+    """A work list end to end.
+
+    shared: a list of prefixes.
+    cells: [sequence, entry, page] each.
+    units: [number, range, first cell, cells] each.
+    sharers: the sequences of each unit.
+    """
+
+    shared: bool
+    ranges: int
+    cells: list[list[int]]
+    units: list[list[int]]
+    sharers: dict[int, list[int]]
+
+
+class RangesMeta(TypedDict):
+    """The fields of the view.
+
+    names, colours: of the sequences.
+    sequence, head, kv_head: the followed ones.
+    length: tokens.
+    size: slots of a page.
+    units: of the sequence.
+    stages, stage_pages: of the ring in shared memory.
+    warps: the number of warps with products.
+    merged: m and l of the sequence.
+
+    Columns: scores [length], NaN without a score. o [head_dim].
+    """
+
+    frames: list[RangesFrame]
+    names: list[str]
+    colours: list[str]
+    sequence: int
+    head: int
+    kv_head: int
+    length: int
+    size: int
+    lists: list[RangesList]
+    units: list[RangesUnit]
+    stages: int
+    stage_pages: int
+    warps: int
+    merged: dict[str, float]
+
+
+LIST_AXES = ("unit", "field")
+SEQ, FIRST, PAGES, NEXT, TOKENS, SLOT, PARTITION, PARTITIONS = range(len(FIELDS))
+
+
+@dataclass(frozen=True)
+class WorkList:
+    """The list of a launch.
+
+    launch: the launch.
+    table: int [units, 8], a row of FIELDS for each unit.
+    ranges: the number of ranges.
+    shared: whether the units belong to prefixes. The field seq is then the first of `partitions` sharers.
+    range_of: the range of each unit.
+    """
+
+    launch: int
+    table: np.ndarray
+    ranges: int
+    shared: bool
+
+    @cached_property
+    def range_of(self) -> list[int]:
+        found = [-1] * len(self.table)
+        for number in range(self.ranges):
+            unit = number
+            while unit >= 0:
+                found[unit] = number
+                unit = int(self.table[unit, NEXT])
+        return found
+
+    def sequences(self, unit: int) -> list[int]:
+        """Returns the sequences of a unit."""
+        first = int(self.table[unit, SEQ])
+        return list(range(first, first + int(self.table[unit, PARTITIONS]))) if self.shared else [first]
+
+    @cached_property
+    def in_order(self) -> list[int]:
+        """Returns the units in the order of their pages."""
+        return sorted(range(len(self.table)), key=lambda n: (self.table[n, SEQ], self.table[n, FIRST]))
+
+
+def work_lists(run: Run) -> list[WorkList]:
+    """Returns the work list of each launch. All but the last are of prefixes."""
+    launches, names = run.request.plan.launches, list_names(run.request)
+    last = len(launches) - 1
+    return [
+        WorkList(n, np.asarray(run.arrays[name]), launch.blocks // launch.blocks_per_item, n < last)
+        for n, (name, launch) in enumerate(zip(names, launches))
+    ]
+
+
+def list_names(request: Request) -> list[str]:
+    """Returns the name of each launch's work list among the arrays."""
+    known = {tensor.name for tensor in axes.with_axes(request, *LIST_AXES).values()}
+    return [
+        next(name for name in launch.args if isinstance(name, str) and name in known)
+        for launch in request.plan.launches
+    ]
 
 
 class RangeTrace:
@@ -37,7 +204,6 @@ class RangeTrace:
     steps: the table of marked steps.
     records: every record, with its step, and its source line as `place`.
     own: the values of the followed head.
-    errors: None for a cache in Q's type.
     """
 
     def __init__(self, run: Run, names: Sequence[str], sequence: int, head: int) -> None:
@@ -56,7 +222,6 @@ class RangeTrace:
         self.records = frame.assign(step=cut.of_record, place=places[sites.index(run.trace.table)], **words)
         values = self.records[self.records.value.notna()]
         self.own = values[(values.sequence == sequence) & (values["head"] == head)]
-        self.errors = self._errors()
 
     @property
     def group(self) -> int:
@@ -89,20 +254,6 @@ class RangeTrace:
         logged = self.own[self.own.event == event]
         found[logged.token.astype(int)] = logged.value
         return found
-
-    def _errors(self) -> CacheErrors | None:
-        problem = self.run.request.problem
-        if not problem.cache_dtype:
-            return None
-        exact_scores = list(problem.scores(dequantised=False))[self.sequence][self.head]
-        exact_output = problem.attention(dequantised=False)["o"][self.sequence, self.head]
-        _, kept, _, first = list(problem.seen(True))[self.sequence]
-        _, drawn, _, _ = list(problem.seen(False))[self.sequence]
-        scores, keys = np.full(self.length, np.nan), np.full(self.length, np.nan)
-        scores[first:] = np.abs(self.by_token("score")[first:] - exact_scores)
-        keys[first:] = np.abs(kept - drawn)[:, self.kv_head].max(axis=-1)
-        output = float(np.abs(self.output.astype(np.float64) - exact_output).max())
-        return CacheErrors(scores, keys, output)
 
 
 def value_of(values: pd.DataFrame, event: str) -> float:

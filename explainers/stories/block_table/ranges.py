@@ -1,19 +1,91 @@
 """Decoding over a work list: equal ranges of pages, and the merge of their partial results."""
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 import numpy as np
+import pandas as pd
 
 from explainers.models import grid
-from explainers.stories.block_table import paging, range_tables
+from explainers.stories.block_table import paging
 from explainers.stories.block_table.paging import Paged
-from explainers.stories.block_table.range_types import RangesFrame, RangesList, RangesMeta
+from explainers.stories.block_table.range_trace import (
+    FIRST,
+    LIST_AXES,
+    PAGES,
+    SEQ,
+    RangesFrame,
+    RangesList,
+    RangesMeta,
+    WorkList,
+    list_names,
+)
 from explainers.stories.block_table.range_walk import Walked, walk
-from explainers.stories.block_table.work_lists import FIRST, LIST_AXES, PAGES, SEQ, WorkList, list_names
 from explainers.story import axes, probed, stage
-from explainers.story.glossary import short
+from explainers.story.glossary import listed, short
 from kernels.core.spec import KernelSpec
+from kernels.kv_cache.work_list import FIELDS
 from kernels.run.results import Run
+
+
+def list_blocks(story: Walked, names: Sequence[str]) -> list[stage.Block]:
+    """Returns every unit of every list, as the kernel reads it."""
+    rows = []
+    for work_list in story.lists:
+        for unit in range(len(work_list.table)):
+            row = dict(zip(FIELDS, work_list.table[unit].tolist()))
+            then = row["next"] if row["next"] >= 0 else None
+            kept = work_list.shared or row["partitions"] > 1  # an uncut sequence writes O at once
+            sharers = listed([names[s] for s in work_list.sequences(unit)])
+            rows.append(
+                {
+                    "list": "shared prefix" if work_list.shared else "own pages",
+                    "unit": unit,
+                    "range": work_list.range_of[unit],
+                    "sequence": sharers,
+                    "first entry": row["first"],
+                    "pages": row["pages"],
+                    "next unit": then,
+                    "partition": row["partition"],
+                    "slot": row["slot"] + row["partition"] if kept else None,
+                    "followed": story.sequence in work_list.sequences(unit),
+                }
+            )
+    table = pd.DataFrame(rows).convert_dtypes()
+    if not any(work_list.shared for work_list in story.lists):
+        table = table.drop(columns="list")
+    caption = (
+        "The work list as the kernel reads it, made on the host before each step. Lit: the units that the steps follow."
+    )
+    return [stage.table(table, caption, lit="followed")]
+
+
+def merge_blocks(story: Walked, name: str) -> list[stage.Block]:
+    """Returns every partial result of the sequence, and their merge."""
+    rows: list[dict[str, object]] = [
+        {
+            "partition": unit["partition"],
+            "range": f"{'prefix range' if story.lists[unit['list']].shared else 'range'} {unit['range']}",
+            "tokens": f"{unit['tokens'][0]} to {unit['tokens'][1] - 1}",
+            "m_i": unit["m"],
+            "l_i": unit["l"],
+            "e^(m_i - m)": unit.get("weight", 1.0),
+            "l_i e^(m_i - m)": unit["l"] * unit.get("weight", 1.0),
+        }
+        for unit in story.units
+    ]
+    total = sum(unit["l"] * unit.get("weight", 1.0) for unit in story.units)
+    whole = {
+        "partition": None,
+        "range": f"all of {name}",
+        "tokens": "all",
+        "m_i": story.merged["m"],
+        "l_i": story.merged["l"],
+    }
+    table = pd.DataFrame([*rows, whole | {"e^(m_i - m)": None, "l_i e^(m_i - m)": total}]).convert_dtypes()
+    said = "Logged: m = max m_i,  l = \u03a3 l_i e^(m_i - m),  O = \u03a3 O_i e^(m_i - m) / l"
+    return [stage.table(table, said)]
+
 
 NEEDS = {
     "score": ("sequence", "head", "token"),
@@ -64,8 +136,6 @@ def view(
         "merged": story.merged,
     }
     columns = {"scores": story.scores, "o": story.o}
-    if story.errors:
-        columns["errors"] = story.errors.scores
     return meta, columns
 
 
@@ -106,8 +176,8 @@ def stage_of(
     """
     story = walk(run, names, *place)
     own = [
-        stage.Tab("list", "Work list", range_tables.list_blocks(story, names)),
-        stage.Tab("merge", "Merge", range_tables.merge_blocks(story, names[story.sequence])),
+        stage.Tab("list", "Work list", list_blocks(story, names)),
+        stage.Tab("merge", "Merge", merge_blocks(story, names[story.sequence])),
     ]
     return stage.of_request(
         run.request,
@@ -128,7 +198,7 @@ def states(story: Walked) -> list[stage.State]:
     def of(key: str) -> list[object]:
         return [frame.get(key) for frame in story.frames]
 
-    found = [
+    return [
         stage.State("range", [_range_of(story, frame) for frame in story.frames]),
         stage.State("page", of("page")),
         stage.State("warp", of("warp")),
@@ -136,10 +206,6 @@ def states(story: Walked) -> list[stage.State]:
         stage.State("sum l", of("l"), colour="P"),
         stage.State("read so far", np.cumsum([f["read"] for f in story.frames]).tolist(), "B", colour="load"),
     ]
-    if story.errors:
-        scores = story.errors.scores
-        found.append(stage.State("score off by", [_score_error(scores, frame) for frame in story.frames]))
-    return found
 
 
 def _range_of(story: Walked, frame: RangesFrame) -> int | None:
@@ -148,9 +214,27 @@ def _range_of(story: Walked, frame: RangesFrame) -> int | None:
     return story.units[frame["unit"]]["range"] if in_unit else None
 
 
-def _score_error(errors: np.ndarray, frame: RangesFrame) -> str | None:
-    """Returns the largest error of a score in the frame's tokens, if it has any."""
-    if "tokens" not in frame:
-        return None
-    first, last = frame["tokens"]
-    return short(float(np.nanmax(errors[first : last + 1])))
+def asked(made: stage.Stage) -> dict[str, object]:
+    """The names for the questions about the equal ranges, and the merge of the sequence.
+
+    longest: pages of the longest range. most: pages of the longest sequence. low: the piece with the least weight.
+    """
+    meta: RangesMeta = made.views[0].meta
+    own, units, merged = meta["lists"][-1], meta["units"], meta["merged"]["m"]
+    low = min(units, key=lambda unit: unit["weight"]) if len(units) > 1 and "weight" in units[0] else None
+    per_sequence = Counter(cell[0] for cell in own["cells"])
+    per_range = Counter[int]()
+    for _, number, _, pages in own["units"]:
+        per_range[number] += pages
+    names: dict[str, object] = {
+        **{"view": "ranges", "name": meta["names"][meta["sequence"]], "pieces": len(units), "m": merged, "low": low},
+        **{"pages": len(own["cells"]), "ranges": own["ranges"]},
+        **{"longest": max(per_range.values()), "most": max(per_sequence.values())},
+    }
+    if low:
+        names |= {
+            **{"part": units.index(low), "merged": next(n for n, f in enumerate(made.frames) if f.get("merged"))},
+            "power": f"e^({short(low['m'])} - {short(merged)})".replace("- -", "+ "),
+            "digits": sorted({f"{low['weight']:.{digits}g}" for digits in (3, 4, 5)}),
+        }
+    return names

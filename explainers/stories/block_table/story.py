@@ -5,19 +5,13 @@ from dataclasses import replace
 from explainers.models import threads
 from explainers.stories.block_table import (
     block_table,
-    cache_questions,
     generated_text,
     kv_cache,
     kv_heads,
-    page_counts,
     page_reads,
-    partition_questions,
     partitions,
-    range_questions,
     ranges,
-    reader_questions,
     serving,
-    walk_questions,
 )
 from explainers.stories.block_table.subjects import (
     Cache,
@@ -33,8 +27,11 @@ from explainers.stories.block_table.subjects import (
 from explainers.story import stage
 from explainers.story.base import Runner, Story
 from explainers.story.stage import Stage
+from explainers.story.words import Words
 from kernels.core.spec import KernelSpec
 from kernels.errors import ProblemError, WarpglassError
+
+WORDS = Words.of(__package__)
 
 
 class Paging(Story[Subject]):
@@ -50,10 +47,10 @@ class Paging(Story[Subject]):
             case Serving():
                 result = serving.stage_of(subject.scenario, subject.block_size, subject.layout)
                 result = generated_text.added(result, subject) if subject.scenario.texts else result
-                return replace(result, questions=cache_questions.serving(result))
+                return _asking(result, serving.asked(subject.scenario, subject.block_size))
             case Cache():
-                result = kv_cache.stage_of(subject.scenario, subject.block_size, subject.layout, subject.by_hand)
-                return replace(result, questions=cache_questions.pool(result))
+                result = kv_cache.stage_of(subject.scenario, subject.block_size, subject.layout)
+                return _asking(result, kv_cache.asked(subject.scenario, subject.block_size))
             case Walk():
                 return _walk(subject, runner)
             case Partitions():
@@ -66,12 +63,16 @@ class Paging(Story[Subject]):
                 return _reads(subject, runner)
 
 
+def _asking(result: Stage, names: dict[str, object]) -> Stage:
+    return replace(result, questions=WORDS.questions(names, len(result.frames) - 1))
+
+
 def _walk(walk: Walk, runner: Runner) -> Stage:
     run = runner.run(walk.request)
     shuffled = [stage.Tab("shuffle", "Shuffled, compared")] if walk.plain else []
     more, live = [*shuffled, stage.BUILDS, stage.DATA], runner.live_gpu()
     result = block_table.stage_of(run, walk.name, walk.colour, runner.provenance(run), more, live, walk.names)
-    return replace(result, questions=walk_questions.walk(run, result, walk.name))
+    return _asking(result, block_table.asked(run, result, walk.name))
 
 
 def _partitions(both: Partitions, runner: Runner) -> Stage:
@@ -80,26 +81,24 @@ def _partitions(both: Partitions, runner: Runner) -> Stage:
     result = partitions.stage_of(whole, cut, both.name, runner.provenance(cut), more, *(runner.live_gpu() or ())[:1])
     whole_threads = threads.own_view(whole, "threads_v1", "Threads of V1", "lines_v1")
     cut_threads = threads.own_view(cut, "threads_v2", "Threads of V2", "lines_v2")
-    asks = partition_questions.partitions(result)
-    return replace(result, views=[*result.views, *whole_threads, *cut_threads], questions=asks)
+    asking = _asking(result, partitions.asked(result))
+    return replace(asking, views=[*result.views, *whole_threads, *cut_threads])
 
 
 def _ranges(subject: Ranges, runner: Runner) -> Stage:
     run = runner.run(subject.request)
-    eight_bits = [stage.Tab("eight", "8 bits")] if subject.other else []
-    more, live = [*eight_bits, stage.BUILDS, stage.DATA], runner.live_gpu()
+    more, live = [stage.BUILDS, stage.DATA], runner.live_gpu()
     followed, provenance = subject.place, runner.provenance(run)
     result = ranges.stage_of(run, subject.names, subject.colours, followed, provenance, more, live)
-    return replace(result, questions=range_questions.ranges(result))
+    return _asking(result, ranges.asked(result))
 
 
 def _heads(heads: Heads, runner: Runner) -> Stage:
     runs = [runner.run(request) for request in heads.requests]
     found = [kv_heads.reads(run) for run in runs]
     result = kv_heads.stage_of(found, runner.provenance(runs[0]), [stage.BUILDS, stage.DATA])
-    view = result.views[0]
-    asks = reader_questions.heads(view.meta["panels"], found[0].num_heads, found[0].by_head, view.id)
-    return replace(result, views=[*result.views, *threads.own_view(runs[0])], questions=asks)
+    asking = _asking(result, kv_heads.asked(found))
+    return replace(asking, views=[*result.views, *threads.own_view(runs[0])])
 
 
 def _reads(reads: Reads, runner: Runner) -> Stage:
@@ -112,7 +111,7 @@ def _reads(reads: Reads, runner: Runner) -> Stage:
             absent.append(not_shown(request.kernel, [request.problem.num_kv_heads], error.brief))
     if not runs:
         raise ProblemError(" ".join(dict.fromkeys(absent)))
-    found = [page_counts.count_reads(run, reads.names) for run in runs]
+    found = [page_reads.count_reads(run, reads.names) for run in runs]
     pages = range(len(found[0].filled))
     readers = [[n for n, table in enumerate(reads.tables) if page in table] for page in pages]
     result = page_reads.stage_of(
@@ -123,7 +122,7 @@ def _reads(reads: Reads, runner: Runner) -> Stage:
         absent,
         [stage.BUILDS, stage.DATA],
     )
-    return replace(result, questions=reader_questions.page_reads(found, result.views[0].id))
+    return _asking(result, page_reads.asked(found))
 
 
 STORY = Paging()

@@ -16,16 +16,13 @@ class Cache:
     moment: the event of the shown writes.
     layout: of the cache; None if no kernel can run on it.
     shape: the fields of the writing problem.
-    cache_dtype: the type of the cache, or "" for the type of K and V.
     """
 
     scenario: Scenario
     block_size: int
     moment: int
-    by_hand: bool
     layout: Layout | None
     shape: tuple[tuple[str, object], ...]
-    cache_dtype: str
     backend: str
 
 
@@ -99,13 +96,11 @@ class Reads:
 class Ranges:
     """The whole cache by a kernel with a work list.
 
-    other: the run with the other type of cache, 8 or 16 bits, if pages are large enough.
     names, colours: of the cache's sequences.
     place: the followed sequence and query head.
     """
 
     request: Request
-    other: Request | None
     names: tuple[str, ...]
     colours: tuple[str, ...]
     place: tuple[int, int]

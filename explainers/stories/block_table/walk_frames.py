@@ -2,19 +2,53 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import cast
+from typing import NotRequired, cast
 
 import numpy as np
 import pandas as pd
 
 from explainers.stories.block_table import paging
 from explainers.stories.block_table.paging import Paged
-from explainers.stories.block_table.walk_types import WalkFrame
 from explainers.story import axes
+from explainers.story.frames import Frame, Number
 from explainers.story.glossary import count, phase_title, short
 from kernels.run.results import Run
 from kernels.trace import steps as cutting
 from kernels.trace.kinds import READS
+
+
+class WalkFrame(Frame):
+    """A step of a walk through a block table.
+
+    logical, page: the entry of the block table and its page.
+    entry_offset: the byte of the entry in the block tables.
+    base: the first byte of the page's part of the KV head.
+    warp, tokens: the warp, and the first and last token.
+    tensor, role: the cache, and k or v.
+    request, low, bytes: byte offset of each lane's first load (None for an idle lane), the lowest byte, and all
+        bytes.
+    m, l: of a softmax or a combination.
+    written: the step writes O.
+    read: the step's bytes from global memory.
+    """
+
+    read: int
+    moment: int  # the step of the trace
+
+    logical: NotRequired[int]
+    page: NotRequired[int]
+    entry_offset: NotRequired[int]
+    base: NotRequired[int]
+    warp: NotRequired[int]
+    tokens: NotRequired[list[int]]
+    tensor: NotRequired[str]
+    role: NotRequired[str]
+    request: NotRequired[list[int | None]]
+    low: NotRequired[int]
+    bytes: NotRequired[int]
+    m: NotRequired[Number]
+    l: NotRequired[Number]
+    written: NotRequired[bool]
 
 
 @dataclass(frozen=True)

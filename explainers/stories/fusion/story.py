@@ -5,18 +5,17 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from explainers.stories.fusion import moves as traffic
-from explainers.stories.fusion import one_launch, times
+from explainers.stories.fusion import times
+from explainers.stories.fusion.times import WORDS
 from explainers.story import scene, stage
 from explainers.story.base import Part, Runner, Story
 from explainers.story.glossary import count
 from explainers.story.stage import Block, Stage, Tab, View
-from explainers.story.words import Words
 from kernels import catalog
 from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
 from kernels.run.results import Run
 
-WORDS = Words.of(str(__package__))
 VERBS = {"load": "reads", "store": "writes"}
 SIDES = traffic.SIDES
 SMALL = 2**22  # bytes that stay in the L2 cache of every GPU in use
@@ -55,8 +54,7 @@ class Fusion(Story[Pair]):
         frames = WORDS.frames(steps, data)
         views, recorded = [picture(data, steps)], data["times"]
         if recorded:
-            meta = {"spec": times.chart(recorded).to_dict(), "alt": times.ALT, "at": []}
-            views.append(View("chart", "clock", "Time", meta))
+            views.append(times.clock(recorded))
         where = runner.provenance(runs[1])
         return Stage(
             headline=stage.headline(subject.request.kernel),
@@ -65,7 +63,7 @@ class Fusion(Story[Pair]):
             codes=[
                 stage.code(run.request, frames, f"{side}_lines", n) for n, (side, run) in enumerate(zip(SIDES, runs))
             ],
-            tabs=[Tab("times", "Times"), Tab("one", "One launch for all", _one_launch()), stage.BUILDS, stage.DATA],
+            tabs=[Tab("times", "Times"), Tab("one", "One launch for all", one_launch()), stage.BUILDS, stage.DATA],
             provenance=replace(
                 where,
                 said=f"{where.said} {WORDS.say('counted', data)}",
@@ -267,8 +265,7 @@ def picture(data: Mapping[str, Any], steps: list[dict[str, Any]]) -> View:
     if data["times"] and data["times"]["saved"] == data["times"]["saved"]:
         timed = [n for n, step in enumerate(steps) if step["about"] in ("gap", "largest")]
         panels.append(times.bars(data["times"], data["alike"], timed))
-        note = "time: dark, a kernel runs. Pale: the gap before the next launch, at the end of the next graph. "
-        legend.append(("", f"{note}torch.compile: only its total was measured"))
+        legend.append(("", f"time: {WORDS.say('parts', {})}"))
     return scene.view("ledger", "Bytes", [[table], panels], legend=legend)
 
 
@@ -278,10 +275,36 @@ def idea_of(kernel: KernelSpec) -> str:
     return kernel.idea if len(first) == 1 and first != "a" else kernel.idea[0].upper() + kernel.idea[1:]
 
 
-def _one_launch() -> list[Block]:
-    return [stage.heading("Why not norm, attention and residual in one launch?")] + [
-        stage.text(said, "modelled" if any(c.isdigit() for c in said) else "") for said in one_launch.sentences()
-    ]
+def layer(
+    tokens: int = 8192, hidden: int = 4096, heads: int = 32, kv_heads: int = 8, head_dim: int = 128, tile: int = 128
+) -> dict[str, Any]:
+    """The attention of a layer of Llama 3 8B in 16 bits with a causal mask, if norm and attention were one launch.
+
+    tile: queries of a block. kv_bytes: K and V, written once and read once. turns: the blocks that see a key: its query
+    tiles, on average, times the query heads of its KV head. repeated: flops of the products that make K and V, in each
+    of these blocks but one. attention: flops of its two products.
+    """
+    turns = (tokens // tile + 1) / 2 * heads / kv_heads
+    return {
+        **{"tokens": tokens, "hidden": hidden, "head_dim": head_dim, "tile": tile, "turns": turns},
+        "kv_bytes": 2 * 2 * 2 * tokens * kv_heads * head_dim,
+        "repeated": round(2 * tokens * hidden * 2 * kv_heads * head_dim * (turns - 1)),
+        "attention": 2 * heads * tokens * (tokens + 1) * head_dim,
+    }
+
+
+def one_launch() -> list[Block]:
+    """Why norm, attention and residual stay separate launches."""
+    labels = {
+        "norm_row": "modelled",
+        "weights": "",
+        "repeats": "modelled",
+        "turns": "modelled",
+        "heads": "",
+        "fuses": "",
+    }
+    said = [stage.text(WORDS.say(name, layer()), label) for name, label in labels.items()]
+    return [stage.heading("Why not norm, attention and residual in one launch?"), *said]
 
 
 def times_tab(subject: Pair, runner: Runner) -> list[Block]:
@@ -289,9 +312,7 @@ def times_tab(subject: Pair, runner: Runner) -> list[Block]:
     found = times.nearest(subject.request)
     if found is None:
         return [stage.note(WORDS.say("no_times", {}))]
-    near, _ = found
-    table = times.table(subject.request.kernel)
-    return [stage.chart(times.chart(near), times.ALT, "", "Time"), stage.table(table, WORDS.say("times", near))]
+    return [stage.table(times.table(subject.request.kernel), WORDS.say("times", found[0]))]
 
 
 STORY = Fusion()

@@ -1,4 +1,4 @@
-"""The recorded times of a fused kernel, its separate kernels and torch.compile: tables, a chart and the bars."""
+"""The recorded times of a fused kernel, its separate kernels and torch.compile: tables and bars."""
 
 import json
 import math
@@ -6,13 +6,12 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
-import altair as alt
 import pandas as pd
 
-from explainers.charts.palette import AXIS, MARKS, OKABE_ITO
 from explainers.story.glossary import count
-from explainers.story.scene import Bar, Bars, Part
-from explainers.story.stage import place
+from explainers.story.scene import Bar, Bars, Part, view
+from explainers.story.stage import View, place
+from explainers.story.words import Words
 from kernels.core.problem import Problem
 from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
@@ -21,8 +20,7 @@ from kernels.measure.chains import COMPILED
 
 SHOWN = (("separate", "stream"), ("separate", "graph"), ("fused", "graph"), ("compiled", "graph"))
 IN = {"stream": "one after another", "graph": "in a graph"}
-ALT = "The time of one chain of launches: separate one after another, separate in a graph, fused, and torch.compile"
-LAUNCH_COLOURS = [MARKS["load"], OKABE_ITO["orange"], OKABE_ITO["purple"], OKABE_ITO["green"]]
+WORDS = Words.of(str(__package__))
 
 
 @lru_cache(maxsize=16)
@@ -119,52 +117,62 @@ def size_said(problem: Problem) -> str:
 
 
 def bars(times: Mapping[str, Any], alike: list[dict[str, Any]], now: list[int]) -> Bars:
-    """The bars of the picture. now: the steps about them."""
-    name, size = times["name"], size_said(times["problem"]).split(",")[0]
-    rows = [(COMPILED if who == "compiled" else who, who) for who in ("separate", "compiled", "fused")]
-    gains = {t["count"]: t["gain"] for t in alike}
+    """The times in a graph. now: the steps about them. alike: see `nearest`."""
+    gains = {one["count"]: one["gain"] for one in alike}
     shown = [n for n in gains if n in (min(gains), times["count"], max(gains))]
-    said = [
-        f"{gains[n]:.2f} with {count(n, name.removesuffix('s'), name) if n == shown[0] else f'{n:,}'}" for n in shown
-    ]
+    names = {**times, "size": size_said(times["problem"]).split(",")[0], "gains": {n: gains[n] for n in shown}}
+    names |= {
+        "gpu": times["where"].split(", ")[0],
+        "one": times["name"].removesuffix("s"),
+        "first": min(gains, default=0),
+    }
+    ways = [who for who in ("separate", "compiled", "fused") if times[who] == times[who]]
+    names_of = {
+        who: way(who) if pd.isna(n) else f"{way(who)}, {count(int(n), 'launch', 'launches')}"
+        for who, n in times["counts"].items()
+    }
     return Bars(
-        title=[
-            f"Time in a CUDA graph, {times['source']}",
-            f"In a CUDA graph, {size} (recorded, {times['where'].split(', 20')[0]})",
-            "Time (recorded)",
-        ],
-        bars=[
-            Bar(
-                name=title
-                if pd.isna(times["counts"][who])
-                else f"{title}, {count(int(times['counts'][who]), 'launch', 'launches')}",
-                value=times[who],
-                text=f"{times[who]:.2f} µs",
-                parts=_parts(times["spans"][who], times[who]),
-                strong=who == "fused",
-                datum={"time": who},
-                tip=f"{title}: {times[who]:.2f} µs\nin a CUDA graph, sustained, {times['source']}",
-            )
-            for title, who in rows
-            if not math.isnan(times[who])
-        ],
-        note=f"Times as fast: {', '.join(said)}" if len(gains) > 1 else "",
+        title=[WORDS.say(name, names) for name in ("time_title", "short_time_title", "least_time_title")],
+        bars=[_bar(times, who, "graph", names_of[who]) for who in ways],
+        note=WORDS.say("gains", names) if len(gains) > 1 else "",
         datum={"note": "time"},
         now=now,
     )
 
 
-def _parts(spans: list[list[float]], end: float) -> list[Part]:
-    """Each launch, and the gap after it. end: of the chain, in us."""
+def clock(times: Mapping[str, Any]) -> View:
+    """The times of all ways, launches one after another among them."""
+    ways = [(who, mode) for who, mode in SHOWN if (us := _us(times, who, mode)) == us]
+    drawn = [_bar(times, who, mode, way(who, mode)) for who, mode in ways]
+    note, parts, title = (WORDS.say(name, times) for name in ("modes", "parts", "clock"))
+    panel = Bars(title=[title, times["problem"].size], bars=drawn, key="us", head="µs of one chain", note=note)
+    return view("clock", "Time", [[panel]], legend=[("", parts)])
+
+
+def _us(times: Mapping[str, Any], who: str, mode: str) -> float:
+    return float(times["stream" if mode == "stream" else who])
+
+
+def _bar(times: Mapping[str, Any], who: str, mode: str, name: str) -> Bar:
+    """A bar with a part for each launch, and the gap after it."""
+    end, spans = _us(times, who, mode), times["spans"][who] if mode == "graph" else []
     after = [*(start for start, _ in spans[1:]), end]
-    return [
-        Part(start=start, end=stop, text=f"{stop - start:.2f}", gap=f"{then - stop:.2f}")
-        for (start, stop), then in zip(spans, after)
-    ]
+    return Bar(
+        name=name,
+        value=end,
+        text=f"{end:.2f} µs",
+        parts=[
+            Part(start=start, end=stop, text=f"{stop - start:.2f}", gap=f"{then - stop:.2f}")
+            for (start, stop), then in zip(spans, after)
+        ],
+        strong=who == "fused",
+        datum={"time": who, "mode": mode},
+        tip=f"{way(who, mode)}: {end:.2f} µs\n{'sustained' if mode == 'graph' else 'rested'}, {times['source']}",
+    )
 
 
-def way(who: str, mode: str) -> str:
-    return f"{COMPILED if who == 'compiled' else who}, {IN[mode]}"
+def way(who: str, mode: str = "") -> str:
+    return ", ".join([COMPILED if who == "compiled" else who, *([IN[mode]] if mode else [])])
 
 
 def table(spec: KernelSpec) -> pd.DataFrame:
@@ -173,44 +181,8 @@ def table(spec: KernelSpec) -> pd.DataFrame:
     for problem in times.problem.unique():
         for l2 in chains.L2:
             one = of_problem(times, problem, l2)
-            us = {way(who, mode): one["stream" if mode == "stream" else who] for who, mode in SHOWN}
+            us = {way(who, mode): _us(one, who, mode) for who, mode in SHOWN}
             us |= {"separate / fused": one["gain"], f"{COMPILED} / fused": one["compiled"] / one["fused"]}
             texts = {name: "none" if math.isnan(value) else f"{value:.2f}" for name, value in us.items()}
             rows.append({"problem": problem.size, "type": problem.values().get("dtype", ""), "L2": l2, **texts})
     return pd.DataFrame(rows)
-
-
-def chart(times: Mapping[str, Any]) -> alt.LayerChart | alt.FacetChart:
-    """A line for each way, all on one scale of microseconds: the launches, and the time of the whole chain."""
-    ways = [(who, mode, times["stream" if mode == "stream" else who]) for who, mode in SHOWN]
-    chain = [
-        {"way": way(who, mode), "start": 0.0, "end": us, "us": f"{us:.2f} µs"} for who, mode, us in ways if us == us
-    ]
-    launches = [
-        {"way": way(who, mode), "start": start, "end": end, "launch": f"launch {n}"}
-        for who, mode, us in ways
-        if us == us and mode == "graph"
-        for n, (start, end) in enumerate(times["spans"][who], 1)
-    ]
-    y = alt.Y("way:N", title=None, sort=[row["way"] for row in chain], axis=alt.Axis(labelLimit=220, labelFontSize=13))
-    most = 1.3 * max(us for _, _, us in ways if us == us)
-    axis, scale = alt.Axis(tickCount=8), alt.Scale(domain=[0, most], nice=False)
-    x = alt.X("start:Q", title="microseconds from the start of a chain", axis=axis, scale=scale)
-    base = alt.Chart(pd.DataFrame(chain))
-    layers = [base.mark_bar(height={"band": 0.85}, color=OKABE_ITO["grey"], opacity=0.35).encode(x=x, x2="end:Q", y=y)]
-    if launches:
-        names = sorted({str(row["launch"]) for row in launches})
-        scale = alt.Scale(domain=names, range=LAUNCH_COLOURS[: len(names)])
-        colour = alt.Color("launch:N", title=None, scale=scale, legend=alt.Legend(orient="top"))
-        tips = ["way:N", "launch:N", alt.Tooltip("start:Q", format=".2f"), alt.Tooltip("end:Q", format=".2f")]
-        drawn = alt.Chart(pd.DataFrame(launches)).mark_bar(height={"band": 0.45})
-        layers.append(drawn.encode(x="start:Q", x2="end:Q", y=y, color=colour, tooltip=tips))
-    layers.append(base.mark_text(align="left", dx=6, fontSize=13, color=AXIS).encode(x="end:Q", y=y, text="us:N"))
-    caption = [
-        f"Recorded on {times['where']}. {times['problem'].values().get('dtype', '')}, hot L2. "
-        "A graph: sustained. One after another: rested.",
-        "Grey: from one chain to the next.",
-        "Colours: from a launch's first block to its last one, by the timeline build.",
-    ]
-    title = alt.TitleParams(times["problem"].size, subtitle=caption, anchor="start", fontSize=13, subtitleColor=AXIS)
-    return alt.layer(*layers).properties(height=62 * len(chain), title=title)

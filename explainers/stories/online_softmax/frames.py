@@ -43,11 +43,10 @@ class RowMeta(TypedDict):
     tile_of: each key's tile.
     block_kv: keys of a tile.
     error: the row's largest error.
-    total: m and l of the whole row in float64. A column has float32 only.
-    scores_true: float64, of each key.
+    weight_top: the largest weight that the picture has room for.
     o_true: float64, of each dim.
 
-    Columns: scores, weights [keys], o [states, d].
+    Columns: scores, weights [keys], o [states, d], and those of `counted`.
     """
 
     frames: list[RowFrame]
@@ -58,6 +57,5 @@ class RowMeta(TypedDict):
     tile_of: list[int]
     block_kv: int
     error: Number
-    total: dict[str, float]
-    scores_true: list[float]
+    weight_top: float
     o_true: list[float]

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from explainers.models import softmax_rows
-from explainers.models.softmax_rows import OF_MARKS, is_optimistic, is_ordinary, m_name
+from explainers.models.softmax_rows import OF_MARKS, WRONG, is_optimistic, is_ordinary, m_name
 from explainers.stories.online_softmax.factor_questions import questions_of
 from explainers.stories.online_softmax.frames import RowFrame, RowMeta
 from explainers.stories.online_softmax.row_frames import frames_of, keys_of, row_records, tiles_of, walk_of
@@ -88,11 +88,80 @@ def view(run: Run, story: RowStory, row: int) -> tuple[RowMeta, dict[str, np.nda
         "tile_of": tile_of.tolist(),
         "block_kv": picture.block_kv(run.request, int(tile_of.value_counts().max())),
         "error": story.error,
-        "total": {"m": story.ordinary_m, "l": story.ordinary_l},
-        "scores_true": story.keys.score_true.tolist(),
+        "weight_top": 1 / story.ordinary_l
+        if ordinary
+        else float(max(1, story.keys.p[np.isfinite(story.keys.p)].max())),
         "o_true": story.o_true.tolist(),
     }
-    return meta, {"scores": story.keys.score.to_numpy(), "weights": story.keys.p.to_numpy(), "o": story.o_values}
+    logged = {"scores": story.keys.score.to_numpy(), "weights": story.keys.p.to_numpy(), "o": story.o_values}
+    with np.errstate(over="ignore"):
+        return meta, logged | {name: values.astype(np.float32) for name, values in counted(story, ordinary).items()}
+
+
+def counted(story: RowStory, ordinary: bool) -> dict[str, np.ndarray]:
+    """The row's numbers as they count at each step: the logged ones times the factors logged since. All are derived.
+
+    state [steps]: the place among the states of the weights.
+    weight, due, off [states, keys]: the weights, the same in float64 for the logged m, and whether they differ beyond
+        rounding.
+    summed [steps]: the number of weights in l.
+    l_factor, l, l_off [steps]: the factor of l since its record, l as it counts, and whether the weights in it have
+        another sum.
+    o_factor, o_state [steps]: the factor of O since its record, and the place among the states of O, or -1.
+    o_now [states, dims]: O as it counts.
+    o_off [dims]: whether O differs from float64 in the end.
+    is_power [steps]: whether the factor of the step is e^(m before - m).
+    """
+    p, scores = story.keys.p.to_numpy(np.float64), story.keys.score_true.to_numpy(np.float64)
+    tile_of = story.keys.tile.fillna(0).clip(lower=0).to_numpy(int)
+    decay, l_factor, o_factor, summed = np.ones(len(p)), 1.0, 1.0, 0
+    states: dict[tuple[bytes, str], int] = {}
+    o_states: dict[tuple[int, float], int] = {}
+    weights, dues, o_now = list[np.ndarray](), list[np.ndarray](), list[np.ndarray]()
+    rows = list[dict[str, float]]()
+    l_before, o_before = None, -1
+    with np.errstate(all="ignore"):
+        for frame in story.frames:
+            m, before, rescale = (
+                np.nan if value is None else float(value) for value in (frame["m"], frame["m_before"], frame["rescale"])
+            )
+            l, o = frame["l"], frame["o"]
+            if frame["rescale"] is not None and frame["tile"] > 0:
+                decay = np.where(tile_of < frame["tile"], decay * rescale, decay)
+                l_factor, o_factor = l_factor * rescale, o_factor * rescale
+            if frame["group"] == "sum" or str(l) != str(l_before):
+                l_factor, summed = 1.0, frame["weighed"]
+            if frame["group"] == "output" or o != o_before:
+                o_factor = 1.0
+            l_before, o_before = l, o
+            state = states.setdefault((decay.tobytes(), str(m)), len(states))
+            if state == len(weights):
+                weights.append(p if ordinary else p * decay)
+                exact = np.exp(scores - story.ordinary_m) / story.ordinary_l if ordinary else np.exp(scores - m)
+                dues.append(exact)
+            o_state = o_states.setdefault((o, o_factor), len(o_states)) if o >= 0 else -1
+            if o_state == len(o_now):
+                o_now.append(story.o_values[o] * o_factor)
+            l_now = np.nan if l is None else float(l) * l_factor
+            parts = weights[state][:summed]
+            total = parts[np.isfinite(parts)].sum()
+            rows.append(
+                {
+                    "state": state,
+                    "summed": summed,
+                    "l_factor": l_factor,
+                    "l": l_now,
+                    "l_off": not abs(total - l_now) <= WRONG * max(l_now, WRONG),
+                    "o_factor": o_factor,
+                    "o_state": o_state,
+                    "is_power": abs(np.exp(before - m) - rescale) <= WRONG * rescale,
+                }
+            )
+        weight, due = np.array(weights), np.array(dues)
+        off = ~(np.abs(weight - due) <= WRONG * np.maximum(due, WRONG))
+        o_off = ~(np.abs(story.o_values[-1] - story.o_true) <= WRONG)
+    by_state = {"weight": weight, "due": due, "off": off, "o_now": np.array(o_now), "o_off": o_off}
+    return by_state | {str(name): column.to_numpy() for name, column in pd.DataFrame(rows).items()}
 
 
 def stage_of(

@@ -10,6 +10,7 @@ from explainers.charts.chart_view import chart_view
 from explainers.charts.inline import Inline
 from explainers.charts.palette import AXIS, TENSORS
 from explainers.models import gradient_errors, gradients
+from explainers.stories.precision.error_tables import WORDS
 from explainers.story import probed, stage
 from explainers.story.base import Runner
 from explainers.story.frames import Frame
@@ -21,37 +22,8 @@ from kernels.run.results import Run
 
 HEIGHT = 300
 COLOURS = {part: TENSORS[part[1:]] for part in gradients.GRADIENTS}
-SAID = dict(
-    zip(
-        (*gradient_errors.STEPS, gradient_errors.OWN),
-        (
-            "The forward stored O in {kind} and LSE in float32. The backward starts from both.",
-            "The kernel rounds P to {kind} before dV = Pᵀ dO. The other gradients do not read this P.",
-            "The kernel rounds dS to {kind} before dK = dSᵀ Q and dQ = dS K.",
-            "The kernel rounds the finished gradients to {kind}, and writes them.",
-            "The kernel's own gradients. Its sums in float32 and its exponential come on top.",
-        ),
-    )
-)
-
-
-KEPT = dict(
-    zip(
-        [*gradient_errors.STEPS][1:],
-        (
-            "P stays in float32. Nothing is rounded for dV.",
-            "dS stays in float32. Nothing is rounded for dK and dQ.",
-            "The gradients stay in float32.",
-        ),
-    )
-)
-"""The same for a kernel in float32."""
-
-
-READS = dict(
-    zip(SAID, (("O", "LSE"), ("p",), ("ds",), gradients.GRADIENTS, ("p", "dv", "ds", "dk", "dq", "dq_part"))),
-)
-"""Step -> the logged values and the tensors with its lines."""
+# the logged values and the tensors with the lines of each step
+READS = (("O", "LSE"), ("p",), ("ds",), gradients.GRADIENTS, ("p", "dv", "ds", "dk", "dq", "dq_part"))
 NAMES = ("O, LSE", "P", "dS", "gradients", "kernel")  # of the steps, on the axis
 
 
@@ -93,18 +65,20 @@ def head_of(request: Request) -> int:
 
 def frames_of(run: Run, after: gradient_errors.Errors) -> list[Frame]:
     """A frame for each step that rounds, and one for the kernel's own gradients."""
-    kind = gradients.tensors(run.request)["Q"].dtype
-    found: list[Frame] = []
+    dtype = gradients.tensors(run.request)["Q"].dtype
+    rows = list[dict[str, object]]()
     before = dict.fromkeys(COLOURS, 0.0)
-    for step, now in after.items():
-        moved = [part for part in COLOURS if now[part] > 1.02 * before[part]]
-        told = _grown(moved)
-        kept = kind == "float32" and step in KEPT
-        sentence = f"{KEPT[step] if kept else SAID[step].format(kind=kind)} {told}"
-        title = step if step.startswith("d") else step[0].upper() + step[1:]
-        found.append({"tile": -1, "title": title, "sentence": sentence, "lines": lines_of(run, READS[step])})
+    for n, (step, now) in enumerate(after.items()):
+        rows.append(
+            {
+                **{"tile": -1, "step": "gradient", "after": n, "dtype": dtype, "kept": dtype == "float32"},
+                "title_text": step if step.startswith("d") else step[0].upper() + step[1:],
+                "grown": [part for part in COLOURS if now[part] > 1.02 * before[part]],
+                "lines": lines_of(run, READS[n]),
+            }
+        )
         before = now
-    return found
+    return WORDS.frames(rows, {})
 
 
 def lines_of(run: Run, wanted: Sequence[str]) -> dict[str, int]:
@@ -117,13 +91,6 @@ def lines_of(run: Run, wanted: Sequence[str]) -> dict[str, int]:
         if of in wanted and times:
             found[site.place] = found.get(site.place, 0) + times
     return found
-
-
-def _grown(moved: list[str]) -> str:
-    """A sentence on the gradients with a larger error than before."""
-    if not moved:
-        return "No error grows by more than a fiftieth."
-    return f"The error of {moved[0]} grows." if len(moved) == 1 else f"The errors of {listed(moved)} grow."
 
 
 def view(after: gradient_errors.Errors) -> View:

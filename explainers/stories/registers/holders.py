@@ -7,8 +7,7 @@ import numpy as np
 
 from explainers.models import tiling
 from explainers.models.threads import Threads
-from explainers.story import axes, glossary, picture, stage
-from kernels.run.results import Run
+from explainers.story import glossary, stage
 
 
 def holders(story: Threads, row: int) -> list[str]:
@@ -18,8 +17,8 @@ def holders(story: Threads, row: int) -> list[str]:
     held = rects[
         rects.plane.isin(of_row) & rects.kind.isin(("computes", "stores")) & (rects.row0 <= row) & (row <= rects.row1)
     ]
-    said = {step: lanes(part.thread) for step, part in held.groupby("step")}
-    return [said.get(step, "") for step in range(len(story.steps))]
+    texts = {step: lanes(part.thread) for step, part in held.groupby("step")}
+    return [texts.get(step, "") for step in range(len(story.steps))]
 
 
 def first_held(story: Threads, row: int) -> int:
@@ -31,46 +30,19 @@ def states(tiles: tiling.Tiling, story: Threads, row: int) -> list[stage.State]:
     """The strip: the lanes of the row, and the bytes of P in shared memory."""
     held = [weight_bytes(tiles, frame) for frame in tiles.frames]
     where = "global memory" if "P" in tiles.places.values() else "registers"
+    last, lasting = "no lane yet", []
+    for text in holders(story, row):
+        last = text or last
+        lasting.append(last)
     return [
-        stage.State(f"row {row} is held by", [said or "no lane yet" for said in _lasting(holders(story, row))]),
+        stage.State(f"row {row} is held by", lasting),
         stage.State("P in shared memory", held if any(held) else [f"none: in {where}"] * len(held), "B", colour="P"),
     ]
-
-
-def _lasting(said: list[str]) -> list[str]:
-    """Each value continues until the next one."""
-    last, found = "", []
-    for text in said:
-        last = text or last
-        found.append(last)
-    return found
 
 
 def weight_bytes(tiles: tiling.Tiling, frame: Any) -> int:
     """Bytes of the weights P in a block's shared memory after a step."""
     return sum(held["bytes"] for symbol, held in frame["resident"].items() if tiles.places.get(symbol) == "P")
-
-
-def summary(shared: int, loaded: int) -> str:
-    """The cost that is left after tiles, in a sentence, or an empty text.
-
-    shared, loaded: the bytes of K read from shared memory, and from global memory.
-    """
-    times = shared / loaded if loaded else 0.0
-    if times < 1.5 or abs(times - round(times)) > 0.01:  # also another type in shared memory
-        return ""
-    return f"Each number of K comes from global memory once, and {round(times)} times from shared memory."
-
-
-def weights_said(run: Run) -> str:
-    """The place of the weights P in a run: shared memory with the most bytes of a block, global memory, or neither."""
-    tiles = tiling.explain(run)
-    held = max(weight_bytes(tiles, frame) for frame in tiles.frames)
-    places = {place: symbol for symbol, place in picture.places(run.request).items()}
-    stored = axes.tensors(run.request).get(places.get("P", ""))
-    said = [f"global memory ({stored.nbytes:,} bytes in all)"] if stored else []
-    said += [f"shared memory ({held:,} bytes)"] if held else []
-    return " and ".join(said) or "registers only"
 
 
 def lanes(threads: Iterable[int]) -> str:

@@ -1,36 +1,50 @@
 """The lanes of a score tile: the picture `lanes`, with the lane of each score and the registers of one row."""
 
 from dataclasses import dataclass
+from typing import TypedDict
 
 import numpy as np
 import pandas as pd
 
 from explainers.models.threads import Threads
 from explainers.models.tiling import Tiling
-from explainers.stories.registers.frames import LanesMeta
 from explainers.story import stage
 from kernels.run.results import Run
 from kernels.trace import steps as cutting
+
+
+class LanesMeta(TypedDict):
+    """The fields of the view `lanes`.
+
+    row0, rows, keys: of the query tile.
+
+    Columns, [rows, keys]: thread of each score, or -1. scored, weighed: the step with the score and the weight, or -1.
+        s, p: both as logged. [tiles, rows]: m, l after each tile.
+    """
+
+    row: int  # the chosen row
+    row0: int
+    rows: int
+    keys: int
+    tiles: list[list[int]]  # first and last key of each key tile
+    shown: list[int]  # the place in `tiles` of each frame
+    summed: list[int]  # for each tile, the step with the row's max and sum
 
 
 @dataclass(frozen=True)
 class Lanes:
     """The threads of the scores of a query tile.
 
-    row0: its first row.
-    thread: [rows, keys], the thread of each score, or -1.
     scored, weighed: [rows, keys], the step with the score and with the weight, or -1.
-    p: [rows, keys], the weights as logged.
-    tiles: first and last key of each key tile, in order.
     m, l: [tiles, rows], after each tile, NaN if they are not logged.
     """
 
-    row0: int
-    thread: np.ndarray
+    row0: int  # its first row
+    thread: np.ndarray  # [rows, keys], the thread of each score, or -1
     scored: np.ndarray
     weighed: np.ndarray
-    p: np.ndarray
-    tiles: list[tuple[int, int]]
+    p: np.ndarray  # [rows, keys], the weights as logged
+    tiles: list[tuple[int, int]]  # first and last key of each key tile, in order
     m: np.ndarray
     l: np.ndarray
 

@@ -1,20 +1,25 @@
-"""The story of registers: the lanes with the parts of a row, and the rest of the work for shared memory."""
+"""Registers: the lanes with the parts of a row, and the rest of the work for shared memory."""
 
 from dataclasses import replace
+from typing import Any
 
 import pandas as pd
 
 from explainers.models import generic, grid, softmax_rows, threads, tiling
 from explainers.models.softmax_rows import Row
-from explainers.stories.registers import holder_questions, holders, lanes
-from explainers.story import picture, stage
+from explainers.stories.registers import holders, lanes
+from explainers.story import axes, picture, stage
 from explainers.story.base import Runner, Story
-from explainers.story.stage import Block, Stage
+from explainers.story.stage import Block, Question, Stage
+from explainers.story.words import Words
 from kernels.build import Mode, build
 from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
 from kernels.errors import WarpglassError
+from kernels.run.results import Run
+from kernels.trace.kinds import READS
 
+WORDS = Words.of(str(__package__))
 STRIP = ("asked for so far", "written so far", "in shared memory", "it holds")  # of the entries of Why tiles
 
 
@@ -42,9 +47,46 @@ class Registers(Story[Row]):
             tabs=[stage.Tab("kernels", "Registers of each kernel"), stage.BUILDS, stage.DATA],
             step=holders.first_held(own, subject.row),
             offer=softmax_rows.offer(run, runner),
-            summary=holders.summary(*holder_questions.shared_times(tiles)),
-            questions=holder_questions.questions(run, tiles, of_scores, subject.row),
+            summary=WORDS.say("summary", reads_of_k(tiles)),
+            questions=questions(run, tiles, of_scores, subject.row),
         )
+
+
+def reads_of_k(tiles: tiling.Tiling) -> dict[str, int]:
+    """The bytes of K read from shared memory (shared) and from global memory (loaded), and their ratio (again). The
+    ratio is 0 below 1.5, and if it is no whole number, for example with another type in shared memory."""
+    table = tiles.traffic[tiles.traffic.tensor == next(name for name, at in tiles.places.items() if at == "K")]
+    shared = int(table[(table.space == "shared") & table.kind.isin(READS)].bytes.sum())
+    loaded = int(table[(table.space == "global") & (table.kind == "load")].bytes.sum())
+    times = shared / loaded if loaded else 0.0
+    whole = times >= 1.5 and abs(times - round(times)) <= 0.01
+    return {"shared": shared, "loaded": loaded, "again": round(times) if whole else 0}
+
+
+def questions(run: Run, tiles: tiling.Tiling, of_scores: lanes.Lanes | None, row: int) -> list[Question]:
+    """The questions about a row's lanes. Their answers come from the launch and the trace."""
+    weights = [holders.weight_bytes(tiles, frame) for frame in tiles.frames]
+    threads_of_row = of_scores.of_row(row) if of_scores else []
+    last = len(tiles.frames) - 1
+    data: dict[str, Any] = {
+        **reads_of_k(tiles),
+        "row": row,
+        "rows": tiles.rows[1] - tiles.rows[0],
+        "threads": run.request.plan.launches[-1].threads,
+        "lanes": len(threads_of_row),
+        "one_warp": len({n // 32 for n in threads_of_row}) == 1,
+        "stores_scores": "S" in tiles.places.values(),
+        "last_scores": max((n for n, frame in enumerate(tiles.frames) if frame["scores"]), default=last),
+        "held": max(weights),
+        "stored_p": tiling.bytes_stored(run).get("P", 0),
+        "size": tiling.scores_size(run),
+        "weighed": next((n for n, size in enumerate(weights) if size), last),
+    }
+    if of_scores and threads_of_row:
+        first, weighed = of_scores.scored[row - of_scores.row0], of_scores.weighed[row - of_scores.row0]
+        seen = weighed if (weighed >= 0).any() else first  # the step with the shuffles
+        data |= {"shuffled": int(seen[seen >= 0].min()), "first_key": of_scores.tiles[0][0]}
+    return WORDS.questions(data, last)
 
 
 def kernels_tab(subject: Row, others: list[Request], arch: str, runner: Runner) -> list[Block]:
@@ -61,15 +103,17 @@ def kernels_tab(subject: Row, others: list[Request], arch: str, runner: Runner) 
             absent.append(runner.not_compared(request, error))
     if not rows:
         return [stage.note(" ".join(absent))]
-    said = "Timed builds, by launch. The last column names the memory of the weights P, with the most bytes of a block."
-    table = stage.table(pd.DataFrame(rows), " ".join([said, *absent]), lit="chosen")
+    table = stage.table(pd.DataFrame(rows), " ".join([WORDS.say("kernels", {}), *absent]), lit="chosen")
     return [stage.heading("Registers and shared memory, kernel by kernel"), table]
 
 
 def _rows(request: Request, arch: str, chosen: bool, runner: Runner) -> list[dict[str, object]]:
     """A row for each launch of the kernel."""
     facts = {fact.entry: fact for fact in build(request.kernel, request.defines, Mode.TIMED, arch).facts}
-    weights = holders.weights_said(runner.run(request))
+    tiles = tiling.explain(runner.run(request))
+    stored = axes.tensors(request).get(next((name for name, at in tiles.places.items() if at == "P"), ""))
+    held = max(holders.weight_bytes(tiles, frame) for frame in tiles.frames)
+    weights = WORDS.say("memory_of_p", {"held": held, "stored": stored.nbytes if stored else 0})
     return [
         {
             "kernel": f"{request.kernel.name} {request.kernel.title}",

@@ -21,45 +21,29 @@ KINDS = ("skipped", "partial", "full")
 
 
 class Room(NamedTuple):
-    """The counts of a problem.
-
-    batches: in the problem.
-    heads: in a batch.
-    tiles: query blocks in a head.
-    rows: in a full query block.
-    queries: in a head.
-    """
+    """The counts of a problem."""
 
     batches: int
-    heads: int
-    tiles: int
-    rows: int
-    queries: int
+    heads: int  # of a batch
+    tiles: int  # query blocks of a head
+    rows: int  # of a full query block
+    queries: int  # of a head
 
 
 class Place(NamedTuple):
-    """The walked query block.
+    """The walked query block."""
 
-    head: its head, counted over the batch.
-    tile: its number in the head.
-    first, end: its first row, and the row after its last.
-    """
-
-    head: int
-    tile: int
-    first: int
-    end: int
+    head: int  # counted over the batch
+    tile: int  # its number in the head
+    first: int  # row
+    end: int  # the row after its last
 
 
 class Entry(NamedTuple):
-    """An entry of a list.
+    """An entry of a list."""
 
-    column: the column of the block.
-    kind: PARTIAL or FULL.
-    """
-
-    column: int
-    kind: int
+    column: int  # of the block
+    kind: int  # PARTIAL or FULL
 
 
 def has_lists(request: Request) -> bool:

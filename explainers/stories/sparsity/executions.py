@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from explainers.stories.sparsity import block_mask
-from explainers.stories.sparsity.mask_times import csr_times
+from explainers.stories.sparsity.mask_times import WORDS, csr_times
 from explainers.story import axes, picture, stage
 from explainers.story.glossary import figure
 from explainers.story.stage import Block
@@ -26,22 +26,14 @@ MOST_USERS = 64  # most rows of the blocks in the sentences
 
 @dataclass(frozen=True)
 class Way:
-    """One way to execute a head's mask.
-
-    name: the way in words.
-    pairs: computed pairs.
-    bytes: requested bytes of K and V.
-    sectors: moved sectors of 32 bytes.
-    users: the most rows that use one loaded key.
-    executed: the share of executed blocks, NaN for lists of keys.
-    """
+    """One way to execute a head's mask."""
 
     name: str
-    pairs: int
-    bytes: int
-    sectors: int
-    users: int
-    executed: float
+    pairs: int  # computed
+    bytes: int  # of K and V, requested
+    sectors: int  # of 32 bytes, moved
+    users: int  # the most rows that use one loaded key
+    executed: float  # the share of executed blocks, NaN for lists of keys
 
 
 def ways(request: Request) -> list[Way]:
@@ -128,41 +120,25 @@ def element_blocks(run: Run, times: pd.DataFrame) -> list[Block]:
     """Returns the tab with lists of keys next to lists of blocks."""
     request, found = run.request, ways(run.request)
     if not found:
-        return [stage.note(f"The mask has more than {MOST:,} pairs. Choose a smaller seq_len to count its blocks.")]
+        return [stage.note(WORDS.say("too_many", {"most": MOST}))]
     if not found[0].pairs:
-        return [stage.note("The mask shows no pair, so nothing is computed.")]
-    rule = (
-        f"Derived for one head. In CSR, a warp has a row, and a lane reads {VECTOR} bytes of its own key at a time. A "
-        "request moves whole sectors of 32 bytes, and a cache may serve a sector again. In blocks, the rows of a tile "
-        "are neighbours."
-    )
-    return [
-        stage.heading("The same mask, element by element or block by block"),
-        stage.table(ways_table(found), rule),
-        *(stage.text(said, "derived") for said in _sentences(request, found)),
-        stage.heading("Recorded"),
-        *csr_times(times),
-    ]
-
-
-def _sentences(request: Request, found: Sequence[Way]) -> list[str]:
-    """Returns the comparison of CSR with blocks of at most MOST_USERS rows."""
+        return [stage.note(WORDS.say("no_pair", {}))]
     mask, csr = request.problem.masks[0], found[0]
     block = next(way for way in reversed(found) if way.users <= MOST_USERS)
-    pairs, all_pairs = csr.pairs, mask.queries * mask.keys
-    density = pairs / all_pairs
-    scattered = _scattered(density, mask.queries, mask.keys, block.users)
-    if block.executed < 1:
-        verdict = "So lists of single keys lose to dense where lists of blocks win."
-    else:
-        verdict = "Every block has a seen pair, so lists of blocks skip nothing here."
+    density = csr.pairs / (mask.queries * mask.keys)
+    names = {
+        **{"pairs": csr.pairs, "all_pairs": mask.queries * mask.keys, "density": f"{density:.1%}"},
+        **{"block": block.name, "executed": f"{block.executed:.1%}", "skips": block.executed < 1},
+        "scattered": f"{_scattered(density, mask.queries, mask.keys, block.users):.1%}",
+        **{"csr_bytes": csr.bytes // csr.pairs, "users": block.users},
+        "block_bytes": figure(block.bytes / csr.pairs, 3),
+    }
     return [
-        f"The mask shows {pairs:,} of {all_pairs:,} pairs of a head, a density of {density:.1%}. In "
-        f"{block.name}, {block.executed:.1%} have a seen pair. With pairs scattered at random, {scattered:.1%} would "
-        "have one.",
-        "CSR computes only seen pairs, but each pair loads its own key and value, "
-        f"{csr.bytes // pairs:,} bytes. In {block.name}, a loaded key serves up to {block.users} rows, "
-        f"{figure(block.bytes / pairs, 3)} bytes for each seen pair. And tensor cores multiply the block. {verdict}",
+        stage.heading("The same mask, element by element or block by block"),
+        stage.table(ways_table(found), WORDS.say("ways", {"vector": VECTOR})),
+        *(stage.text(WORDS.say(name, names), "derived") for name in ("shown_pairs", "verdict")),
+        stage.heading("Recorded"),
+        *csr_times(times),
     ]
 
 

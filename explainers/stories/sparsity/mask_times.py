@@ -11,10 +11,12 @@ from explainers.models.recorded_times import shown_name
 from explainers.story import stage
 from explainers.story.glossary import microseconds, short
 from explainers.story.stage import Block
+from explainers.story.words import Words
 from kernels.core.fields import write_value
 from kernels.core.request import Request
 from kernels.measure.peers import FLEX
 
+WORDS = Words.of(str(__package__))
 Fields = dict[str, Any]  # of a problem, from JSON
 PEERS = ("sdpa_math", "sdpa_efficient", "sdpa_flash", "sdpa_cudnn")  # they compute every pair and add the mask
 SAME_SIZES = ("seq_len", "num_heads", "head_dim", "batch", "causal")  # sizes of a comparison
@@ -54,24 +56,22 @@ def problem_said(request: Request, fields: Fields) -> str:
     """Returns a recorded problem in words: its sizes, and the fields of its mask."""
     sizes = f"seq_len {fields['seq_len']:,}, {fields['num_heads']} heads of {fields['head_dim']}"
     used = [f for f in request.problem.mask_fields.get(fields["mask"], ()) if f in fields and f != "drawn"]
-    said = [sizes, *(f"{name} {_value(fields[name])}" for name in used), *filter(None, [fields.get("dtype")])]
+    values = {f: tuple(fields[f]) if isinstance(fields[f], list) else fields[f] for f in used}
+    said = [
+        sizes,
+        *(f"{name} {write_value(value)}" for name, value in values.items()),
+        *filter(None, [fields.get("dtype")]),
+    ]
     if "block_q" in fields:
         said.append(f"blocks of {fields['block_q']} x {fields['block_kv']}")
     return ", ".join(said) + (", causal" if fields.get("causal") else "")
-
-
-def _value(value: object) -> str:
-    return write_value(tuple(value) if isinstance(value, list) else value)
 
 
 def time_blocks(request: Request, times: pd.DataFrame) -> list[Block]:
     """Returns the recorded times of this kind of mask, next to SDPA with a dense mask."""
     found = recorded(request, times)
     if found.empty:
-        named = write_value(request.problem.mask)
-        return [
-            stage.note(f"No time is recorded with the mask {named}. Times come only from GPUs, and never from here.")
-        ]
+        return [stage.note(WORDS.say("no_time", {"mask": write_value(request.problem.mask)}))]
     rows = [
         {
             "problem": "" if n else row.problem,  # said once
@@ -84,9 +84,7 @@ def time_blocks(request: Request, times: pd.DataFrame) -> list[Block]:
         for n, row in enumerate(same.itertuples())
     ]
     where = ", ".join(sorted({f"{row.device}, {row.date}" for row in found.itertuples()}))
-    said = (
-        f"Recorded on {where}. dense / time: the fastest of torch's kernels that compute every pair and add the mask."
-    )
+    said = WORDS.say("times", {"where": where})
     return [stage.table(pd.DataFrame(rows), said, lit="lit")]
 
 
@@ -98,7 +96,7 @@ def csr_times(times: pd.DataFrame) -> list[Block]:
         if fields.get("mask") == "random"
     ]
     if not rows:
-        return [stage.note("No time is recorded with pairs seen at random.")]
+        return [stage.note(WORDS.say("no_random", {}))]
     found = pd.DataFrame(rows).sort_values(["density", "us"], kind="stable")
     dense = _fastest_dense(times[times.status == "ok"], found.iloc[0])
     shown = [
@@ -111,7 +109,13 @@ def csr_times(times: pd.DataFrame) -> list[Block]:
     ]
     table = pd.DataFrame(shown)
     table = table.assign(time=table.us.map(microseconds), lit=table["pairs seen"] == "all").drop(columns="us")
-    return [stage.table(table, _csr_caption(found, dense), lit="lit")]
+    names = {
+        "one": found.iloc[0].to_dict(),
+        "peers": [shown_name(name) for name in PEERS if (found["name"] == name).any()],
+        "flex": FLEX if (found["name"] == FLEX).any() else "",
+        "types": [*dense.dtype],
+    }
+    return [stage.table(table, WORDS.say("random", names), lit="lit")]
 
 
 def _fastest_dense(timed: pd.DataFrame, sizes: pd.Series) -> pd.DataFrame:
@@ -119,24 +123,3 @@ def _fastest_dense(timed: pd.DataFrame, sizes: pd.Series) -> pd.DataFrame:
     same = np.logical_and.reduce([timed[name] == sizes[name] for name in SAME_SIZES])
     fastest = timed[same].sort_values("median_us").drop_duplicates("dtype")
     return fastest.sort_values("median_us")
-
-
-def _csr_caption(found: pd.DataFrame, dense: pd.DataFrame) -> str:
-    """Returns the caption of the times of random masks."""
-    one = found.iloc[0]
-    mask = ", causal" if one.causal else ""
-    said = [
-        f"seq_len {one.seq_len:,}, {one.num_heads} heads of {one.head_dim}{mask}. Pairs are random. Recorded on "
-        f"{one['where']}."
-    ]
-    peers = [shown_name(name) for name in PEERS if (found["name"] == name).any()]
-    if peers:
-        said.append(f"SDPA's kernels ({', '.join(peers)}) compute every pair and add the mask.")
-    if (found["name"] == FLEX).any():
-        said.append(f"{FLEX} skips blocks in which no pair is seen.")
-    if len(dense):
-        types, pairs = ", ".join(dense.dtype), "those up to the query" if one.causal else "all"
-        said.append(
-            f"all: the fastest dense kernel of each type with a recorded time ({types}). Its pairs are {pairs}."
-        )
-    return " ".join(said)

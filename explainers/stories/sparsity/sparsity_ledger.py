@@ -10,9 +10,8 @@ import numpy as np
 import pandas as pd
 
 from explainers.stories.sparsity import block_mask
-from explainers.stories.sparsity.mask_times import time_blocks
+from explainers.stories.sparsity.mask_times import WORDS, time_blocks
 from explainers.story import axes, picture, stage
-from explainers.story.glossary import count
 from explainers.story.stage import Block
 from kernels.core.request import Request
 from kernels.run.results import Run, Traffic
@@ -21,37 +20,22 @@ from kernels.trace.kinds import READS
 
 @dataclass(frozen=True)
 class Ledger:
-    """The counts over all heads, from the lists.
+    """The counts over all heads, from the lists."""
 
-    full, partial, skipped: blocks.
-    bytes_of: kind -> bytes of K and V for all blocks of that kind.
-    pairs: all pairs of a query and a key.
-    seen: pairs that the mask shows.
-    computed: multiplied pairs.
-    dense_pairs: multiplied pairs without skipped blocks.
-    head_dim: dims of a head.
-    itemsize: bytes of a number of K.
-    """
-
-    full: int
+    full: int  # blocks, as partial and skipped
     partial: int
     skipped: int
-    bytes_of: dict[str, int]
-    pairs: int
-    seen: int
-    computed: int
-    dense_pairs: int
+    bytes_of: dict[str, int]  # kind -> bytes of K and V for all blocks of that kind
+    pairs: int  # of a query and a key
+    seen: int  # pairs that the mask shows
+    computed: int  # multiplied pairs
+    dense_pairs: int  # multiplied pairs without skipped blocks
     head_dim: int
-    itemsize: int
 
     @property
     def bytes(self) -> int:
         """Returns the loaded bytes of K and V, from the lists."""
         return self.bytes_of["full"] + self.bytes_of["partial"]
-
-    @property
-    def density(self) -> float:
-        return self.seen / self.pairs
 
     def flops(self, pairs: int) -> int:
         return 4 * pairs * self.head_dim
@@ -83,26 +67,17 @@ def ledger(run: Run) -> Ledger:
         computed=(blocks["full"] + blocks["partial"]) * block_pairs,
         dense_pairs=sum(blocks.values()) * block_pairs,
         head_dim=axes.length(k, "dim"),
-        itemsize=k.itemsize,
     )
 
 
 def summary(counts: Ledger) -> str:
     """Returns the run in a sentence."""
-    executed, all_of = counts.full + counts.partial, counts.full + counts.partial + counts.skipped
-    skipped = f"{counts.skipped:,} of {count(all_of, 'block')} {'is' if counts.skipped == 1 else 'are'} never touched"
-    if not executed:
-        return "The mask shows nothing: no block is computed, and O is 0."
-    multiplied = counts.computed / counts.dense_pairs
-    return (
-        f"{skipped}. The mask shows {_percent(counts.density)} of all pairs, and the kernel multiplies "
-        f"{_percent(multiplied)}."
-    )
-
-
-def _percent(share: float) -> str:
-    """Returns a share as a person says it, never 0% of something."""
-    return f"{share:.0%}" if share >= 0.01 or not share else "less than 1%"
+    executed = counts.full + counts.partial
+    names = {"executed": executed, "skipped": counts.skipped, "every": executed + counts.skipped}
+    shares = {"density": counts.seen / counts.pairs, "multiplied": counts.computed / counts.dense_pairs}
+    # never 0% of something
+    said = {name: f"{share:.0%}" if share >= 0.01 or not share else "less than 1%" for name, share in shares.items()}
+    return WORDS.say("summary", {**names, **said})
 
 
 def table(counts: Ledger) -> pd.DataFrame:
@@ -136,7 +111,7 @@ def table(counts: Ledger) -> pd.DataFrame:
     return pd.DataFrame(rows).astype({"blocks": "Int64", "K and V, bytes": "Int64"})
 
 
-def counted(request: Request, traffic: Traffic) -> dict[str, int]:
+def counted(traffic: Traffic) -> dict[str, int]:
     """Returns tensor, by its name in probes -> read bytes in global memory."""
     rows = traffic.table[(traffic.table.space == "global") & traffic.table.kind.isin(READS)]
     return {str(symbol): int(size) for symbol, size in rows.groupby("tensor").bytes.sum().items()}
@@ -145,15 +120,16 @@ def counted(request: Request, traffic: Traffic) -> dict[str, int]:
 def kv_counted(request: Request, traffic: Traffic) -> int:
     """Returns the logged bytes of K and V."""
     at = picture.places(request)
-    return sum(size for symbol, size in counted(request, traffic).items() if at.get(symbol) in ("K", "V"))
+    return sum(size for symbol, size in counted(traffic).items() if at.get(symbol) in ("K", "V"))
 
 
 def ledger_blocks(run: Run, traffic: Traffic, times: pd.DataFrame) -> list[Block]:
     """Returns the tab of the whole run: from the lists, as counted, and times. times: as in app.times.known."""
     counts = ledger(run)
-    rule = (
-        f"Derived from the lists: a block is multiplied whole, 4 FLOPs a pair and dim.{_past(counts)} {_hidden(counts)}"
-    )
+    names: dict[str, object] = {"past": counts.dense_pairs - counts.pairs, "computed": counts.computed}
+    if counts.computed:
+        names["hidden"] = f"{(counts.computed - counts.seen) / counts.computed:.1%}"
+    rule = WORDS.say("ledger_rule", names)
     left = [stage.heading("Executed, masked, skipped"), stage.table(table(counts), rule, lit="lit")]
     return [
         stage.row(left, _counted_blocks(run, traffic, counts)),
@@ -166,33 +142,15 @@ def _counted_blocks(run: Run, traffic: Traffic, counts: Ledger) -> list[Block]:
     """Returns the logged bytes of K and V against the lists, and the other tensors' bytes."""
     request, parts = run.request, picture.places(run.request)
     by_lists = counts.bytes if traffic.whole else _of_scope(run)
-    read, kv = counted(request, traffic), kv_counted(request, traffic)
-    same = "the same, byte for byte" if kv == by_lists else f"{abs(kv - by_lists):,} bytes apart"
-    over = "Over all heads" if traffic.whole else "Over the walked query block, as the whole run's records do not fit"
-    said = f"{over}, the lists say {by_lists:,} bytes of K and V. The probes counted {kv:,}: {same}."
+    kv = kv_counted(request, traffic)
+    said = WORDS.say("counted", {"whole": traffic.whole, "by_lists": by_lists, "kv": kv})
     blocks = [stage.heading("Counted"), stage.text(said, run.provenance)]
     others = [
         {"tensor": symbol, "bytes read": size, "next to K and V": f"{size / kv:.2%}" if kv else ""}
-        for symbol, size in read.items()
+        for symbol, size in counted(traffic).items()
         if parts.get(symbol) not in ("Q", "K", "V")
     ]
-    if others:
-        caption = "Reads apart from Q, K and V. The probes count the read of every lane, and a cache serves most reads."
-        blocks.append(stage.table(pd.DataFrame(others), caption))
-    return blocks
-
-
-def _past(counts: Ledger) -> str:
-    past = counts.dense_pairs - counts.pairs
-    return f" {past:,} pairs of the blocks are past the last query or key." if past else ""
-
-
-def _hidden(counts: Ledger) -> str:
-    hidden = counts.computed - counts.seen
-    if not counts.computed:
-        return ""
-    share = hidden / counts.computed
-    return f"The kernel multiplies {counts.computed:,} pairs. The mask hides {share:.1%} of these pairs."
+    return [*blocks, stage.table(pd.DataFrame(others), WORDS.say("others", {}))] if others else blocks
 
 
 def _of_scope(run: Run) -> int:

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pandas as pd
 
-from explainers.stories.tensor_cores import logged, operand_memory
+from explainers.stories.tensor_cores import operand_memory
 from explainers.stories.tensor_cores.tensor_products import (
     FORWARD,
     GROUP,
@@ -16,6 +16,7 @@ from explainers.stories.tensor_cores.tensor_products import (
     Matrix,
     Product,
     Products,
+    of_whole_tiles,
 )
 from explainers.story import axes, picture
 from explainers.story.glossary import count
@@ -44,7 +45,7 @@ class FragmentReader:
     def read(self, unit: int, key_tile: int) -> Products:
         records, size = self.records, GROUP if self.by_group else LANES
         event = "product" if self.by_group else "ldmatrix"
-        own, units = logged.of_unit(records, event, size, unit)
+        own, units = operand_memory.of_unit(records, event, size, unit)
         head, _, _ = picture.query_rows(self.request)
         self.fetches: list[Fetch] = []
         self.matrices = self._matrices(own, head)
@@ -55,14 +56,7 @@ class FragmentReader:
             raise ProblemError(
                 f"key_tile is {key_tile}. This query tile has {count(len(tiles), 'key tile')}, counted from 0."
             )
-        later = [p for p in every if p.tile >= key_tile]
-        shown: list[Product] = []
-        for tile in (t for t in tiles if t >= key_tile):
-            of_tile = [p for p in later if p.tile == tile]
-            if shown and len(shown) + len(of_tile) > MOST:
-                break
-            shown += of_tile
-        shown = shown[:MOST]
+        shown = of_whole_tiles(every, [tile for tile in tiles if tile >= key_tile])[:MOST]
         walk = sorted({p.tile for p in shown})
         before, after = self._outputs(own, walk)
         self._window(shown)
@@ -204,7 +198,7 @@ class FragmentReader:
         if place not in ("Q", "K", "V"):
             return
         turned = "trans" in self.texts[site.file][site.code_line - 1]
-        fetch, offsets, active = logged.fetch_of(part, place, site, turned)
+        fetch, offsets, active = operand_memory.fetch_of(part, place, site, turned)
         number = len(self.fetches)
         self.fetches.append(fetch)
         corners = self._note_fetch(place, turned, offsets[active], now[place], number)

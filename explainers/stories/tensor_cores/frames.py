@@ -8,22 +8,14 @@ from explainers.story.frames import Frame
 class ProductFrame(Frame):
     """One product.
 
-    c: the name of its kind, such as S. It decides A and B.
-    at_tile: its place among the shown tiles.
+    phase: the name of its kind, such as S. It decides A and B.
     rows, cols: [first, end) of C.
     k: [first, end) of the summed dims, keys or queries.
-    a, b: the fetches of A and B, or -1.
-    last: whether it is the last product of this part of C in this tile.
     """
 
-    c: str
-    at_tile: int
     rows: list[int]
     cols: list[int]
     k: list[int]
-    a: int
-    b: int
-    last: bool
 
 
 class ShownKind(TypedDict):
@@ -42,7 +34,6 @@ class ShownKind(TypedDict):
     across: str
     down: str
     turned: str
-    grows: bool
     scaled: bool
 
 
@@ -55,14 +46,14 @@ class FragmentsMeta(TypedDict):
     dtype: of A and B.
     kinds: the name of C -> its kind.
     matrices: name -> [first row, first column, rows, columns] of the shown part.
-    fetches: place, wavefronts and ideal of each ldmatrix.
+    fetches: place, wavefronts and ideal of ldmatrix, each different one once.
     bases: part -> [first element of this head, elements from row to row, from dim to dim, bytes of one], in global
         memory.
     symbols: part -> the kernel's name for it.
 
-    Columns, for each matrix NAME: NAME_value, and NAME_lane, NAME_register, NAME_half, NAME_byte, NAME_fetch and
-        NAME_by if it has them (tensor_products.Matrix), [rows, columns]. NAME_before, NAME_after [tiles, rows,
-        columns] of a growing C.
+    Columns, for each matrix NAME: NAME_value of an operand as the instruction takes it, and NAME_lane, NAME_register,
+        NAME_half, NAME_byte, NAME_fetch and NAME_by if it has them (tensor_products.Matrix), [rows, columns]. Of C:
+        places, c, added, due, logged and error (fragments.Sums).
     """
 
     instruction: str

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from explainers.stories.tensor_cores import tensor_cores, tensor_products
-from explainers.stories.tensor_cores.product_frames import ProductStory
+from explainers.stories.tensor_cores.product_frames import WORDS, ProductStory
 from explainers.story import stage
 from explainers.story.base import Part, Runner, Story
 from explainers.story.stage import Block, Stage
@@ -47,14 +47,8 @@ def _products(subject: Unit, runner: Runner) -> ProductStory:
 def layout_tab(subject: Unit, runner: Runner) -> list[Block]:
     """The elements of the first products, lane by lane."""
     by_warp = tensor_products.units(subject.request)[0] == "warp"
-    said = "Row and column within the product, for lanes 0, 1, 4 and 31. " + (
-        "They follow from the addresses of ldmatrix and from the lane of each record."
-        if by_warp
-        else "They follow from the lane of each record. Each of the four warps has 16 rows. The table has the first "
-        "four registers."
-    )
     table = tensor_cores.layout_table(_products(subject, runner))
-    return [stage.heading("Who holds which element"), stage.table(table, said)]
+    return [stage.heading("Who holds which element"), stage.table(table, WORDS.say("layout", {"by_warp": by_warp}))]
 
 
 def fetches_tab(subject: Unit, runner: Runner) -> list[Block]:

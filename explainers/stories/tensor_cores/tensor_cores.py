@@ -7,11 +7,10 @@ import pandas as pd
 from explainers.models import gradients, tiling
 from explainers.stories.tensor_cores import fragments, pieces, tensor_products
 from explainers.stories.tensor_cores.frames import FragmentsMeta, ShownKind
-from explainers.stories.tensor_cores.product_frames import ProductStory, axis_words, frames_of
+from explainers.stories.tensor_cores.product_frames import WORDS, ProductStory, axis_words, frames_of
 from explainers.stories.tensor_cores.product_questions import fetch_cost, questions
 from explainers.stories.tensor_cores.tensor_products import K, Kind, Product, part_of, walks_queries
 from explainers.story import axes, glossary, picture, probed, stage
-from explainers.story.glossary import count
 from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
 from kernels.run.results import Run
@@ -56,18 +55,20 @@ def explain(run: Run, unit: int = 0, key_tile: int = 0) -> ProductStory:
     ProblemError if the block has no such warp or tile.
     """
     made = fragments.read(run, unit, key_tile)
-    return ProductStory(**vars(made), frames=[*frames_of(made)])
+    return ProductStory(**vars(made), sums=fragments.sums(made), frames=frames_of(made))
 
 
 def view(run: Run, story: ProductStory) -> stage.View:
     """The picture `fragments`."""
     matrices = story.matrices
-    grows = [kind.c for kind in story.kinds.values() if kind.grows]
-    columns = {f"{name}_value": m.value for name, m in matrices.items() if name not in grows}
+    fetches = [(f.place, f.wavefronts, f.ideal) for f in story.fetches]
+    different = {fetch: n for n, fetch in enumerate(dict.fromkeys(fetches))}
+    number_of = np.array([*(different[fetch] for fetch in fetches), -1])  # the last one: of no fetch
+    columns = {f"{name}_value": fragments.taken(m) for name, m in matrices.items() if name not in story.kinds}
     for name, m in matrices.items():
-        columns |= {f"{name}_{key}": a for key, a in m.attributes.items() if (a >= 0).any()}
-    for name in grows:
-        columns |= {f"{name}_before": story.before[name], f"{name}_after": story.after[name]}
+        known = m.attributes | {"fetch": number_of[m.fetch]}
+        columns |= {f"{name}_{key}": a for key, a in known.items() if (a >= 0).any()}
+    columns |= vars(story.sums)
     symbols = {place: symbol for symbol, place in picture.places(run.request).items()}
     inputs = [p for p in dict.fromkeys(map(part_of, matrices)) if p in INPUTS]
     meta: FragmentsMeta = {
@@ -77,7 +78,7 @@ def view(run: Run, story: ProductStory) -> stage.View:
         "dtype": picture.tensor_at(run.request, "Q").dtype,
         "kinds": {name: _shown(kind) for name, kind in story.kinds.items()},
         "matrices": {name: [m.row0, m.col0, *m.value.shape] for name, m in matrices.items()},
-        "fetches": [{"place": f.place, "wavefronts": f.wavefronts, "ideal": f.ideal} for f in story.fetches],
+        "fetches": [dict(zip(("place", "wavefronts", "ideal"), fetch)) for fetch in different],
         "bases": {part: _base(run.request, part, story.head) for part in inputs},
         "symbols": {part: symbols[part] for part in inputs},
         "frames": story.frames,
@@ -96,7 +97,6 @@ def _shown(kind: Kind) -> ShownKind:
         "across": across,
         "down": down,
         "turned": kind.turned,
-        "grows": kind.grows,
         "scaled": kind.scaled,
     }
 
@@ -124,29 +124,26 @@ def stage_of(
     broken: the effect of a build that is broken on purpose, and its tone.
     """
     kernel = run.request.kernel
-    shown, noun = count(len(story.products), "product"), tensor_products.units(run.request)[0]
-    left = (
-        f"The picture has the first {shown} of {noun} {story.unit}, from {story.walks} tile {story.first_tile} on. "
-        f"{story.left_out:,} more come later: choose another first {story.walks} tile under More."
-    )
+    names = {
+        "kernel": f"{kernel.name} {kernel.title}",
+        "noun": tensor_products.units(run.request)[0],
+        "products": len(story.products),
+        **{key: getattr(story, key) for key in ("instruction", "unit", "walks", "first_tile", "left_out")},
+    }
     made = stage.Stage(
-        headline=f"{kernel.name} {kernel.title}. Each step is one {story.instruction} of {noun} {story.unit}.",
+        headline=WORDS.say("headline", names),
         frames=story.frames,
         views=[view(run, story), *pieces.views(story)],
         codes=[stage.code(run.request, story.frames)],
         state=states(story),
         tabs=TABS,
         provenance=provenance,
-        summary=" ".join(filter(None, [broken[0], left if story.left_out else "", unlogged(story)])),
+        summary=" ".join(filter(None, [broken[0], WORDS.say("left_out", names), unlogged(story)])),
         tone=broken[1] or "info",
         questions=questions(story),
     )
-    wrong, compared = fragments.disagreeing(story)
-    said = (
-        f"{wrong} of {compared} compared sums differ from the kernel's own: it logged something else. This build reads "
-        "too early or at another address."
-    )
-    return stage.warned(made, [said] if wrong else [])
+    wrong, compared = fragments.disagreeing(story, story.sums)
+    return stage.warned(made, [WORDS.say("disagreeing", {"wrong": wrong, "compared": compared})] if wrong else [])
 
 
 TABS = [
@@ -168,12 +165,7 @@ def unlogged(story: ProductStory) -> str:
     absent = (
         [made.made for made in gradients.PRODUCTS if made.made not in story.kinds] if story.walks == "query" else []
     )
-    said = (
-        f"The kernel logs no sum of {glossary.listed(silent)}, so the picture adds up the products of this head. "
-        if silent
-        else ""
-    )
-    return said + (f"{glossary.listed(absent)} is left out: its rows are not logged." if absent else "")
+    return WORDS.say("unlogged", {"silent": silent, "absent": absent})
 
 
 def states(story: ProductStory) -> list[stage.State]:

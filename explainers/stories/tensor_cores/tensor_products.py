@@ -1,5 +1,6 @@
 """The products of a run on tensor cores: instructions, operands, fetches."""
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,6 +12,7 @@ from kernels.trace.probes import sites_of
 K = 16  # terms of an instruction: dims of Q and K, or keys of P and V
 KEY_ITEM = "key tile"  # the item of a block that walks over query tiles
 MOST = 320  # products in the picture. The next tile starts only below this number
+NUMBERS = 2**18  # of C after each product in the picture, likewise
 LANES = 32  # threads of a warp
 GROUP = 128  # threads of a warpgroup
 
@@ -48,6 +50,7 @@ def part_of(name: str) -> str:
     return name.split(" ")[0]
 
 
+Part = tuple[str, int, tuple[int, int], tuple[int, int]]  # of C: its kind, tile, rows and columns
 FORWARD = {
     "S": Kind("S", "Q", "K", ("query", "key", "dim"), "B", scaled=True),
     "O": Kind("O", "P", "V", ("query", "dim", "key"), grows=True),
@@ -126,7 +129,7 @@ class Product:
     b: int = -1
 
     @property
-    def part(self) -> tuple[str, int, tuple[int, int], tuple[int, int]]:
+    def part(self) -> Part:
         """Its part of C, in its key tile."""
         return self.c, self.tile, self.rows, self.cols
 
@@ -172,9 +175,23 @@ class Products:
         return self.tiles[0]
 
     @property
-    def last(self) -> dict[tuple, Product]:
+    def last(self) -> dict[Part, Product]:
         """part -> its last product."""
         return {p.part: p for p in self.products}
+
+
+def of_whole_tiles(products: Sequence[Product], tiles: Iterable[int]) -> list[Product]:
+    """The products of the first tile, and of the next tiles as long as the picture takes them."""
+    shown: list[Product] = []
+    numbers = 0
+    for tile in tiles:
+        of_tile = [p for p in products if p.tile == tile]
+        more = sum((p.rows[1] - p.rows[0]) * (p.cols[1] - p.cols[0]) for p in of_tile)
+        if shown and (len(shown) + len(of_tile) > MOST or numbers + more > NUMBERS):
+            break
+        shown += of_tile
+        numbers += more
+    return shown
 
 
 def walks_queries(request: Request) -> bool:

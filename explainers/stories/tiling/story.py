@@ -44,31 +44,22 @@ def bytes_tab(subject: Request, others: list[Request], runner: Runner) -> list[B
     factors = traffic.reuse(counted)
     table = factors.pivot(index="kernel", columns="tensor", values="reuse")[list(dict.fromkeys(factors.tensor))]
     table = table.reindex([other.kernel.title for other, _ in counted]).round(3).convert_dtypes().reset_index()
+    said = (
+        "Bytes read and written so far, by tensor. A line marks the step",
+        f"This query tile, step by step ({run.provenance}).",
+        "Bytes from and to global memory",
+    )
+    each = " ".join([traffic.sentence(counted), *absent])
+    factor = "Reuse factor (derived): multiply-adds that use an element, over elements fetched from global memory."
     return [
         stage.row(
+            [stage.chart(traffic.cumulative_chart(run, story), *said)],
             [
                 stage.chart(
-                    traffic.cumulative_chart(run, story),
-                    "Bytes read and written so far, by tensor. A line marks the step",
-                    f"This query tile, step by step ({run.provenance}).",
-                    "Bytes from and to global memory",
+                    traffic.chart(counted), "How many times each kernel moves each tensor", each, "Kernel by kernel"
                 )
             ],
-            [
-                stage.chart(
-                    traffic.chart(counted),
-                    "How many times each kernel moves each tensor",
-                    " ".join([traffic.sentence(counted), *absent]),
-                    "Kernel by kernel",
-                )
-            ],
-            [
-                stage.table(
-                    table,
-                    "Reuse factor (derived): multiply-adds that use an element, over elements fetched from global "
-                    "memory.",
-                )
-            ],
+            [stage.table(table, factor)],
         )
     ]
 

@@ -1,19 +1,19 @@
 """Questions about a query tile: the place of its scores, the reads of K and Q, and the block's part of O."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from explainers.models import tiling
 from explainers.models.frames import MatricesMeta, TilingFrame
 from explainers.models.tiling import bytes_stored, never_stored, scores_size
+from explainers.stories.tiling.reuse import WORDS
 from explainers.story import picture
-from explainers.story.glossary import count, short
+from explainers.story.glossary import short
 from explainers.story.questions import Where, idea
 from explainers.story.stage import Question, Stage
 from kernels.build.occupancy import MACHINES
-from kernels.core.launch import Launch
 from kernels.run.results import Run
 
 LONG = 65_536  # tokens of a long context
@@ -60,17 +60,49 @@ def query_tile(run: Run, made: Stage) -> list[Question]:
     of = {place: symbol for symbol, place in made.views[0].meta["places"].items()}
     met = np.asarray(made.views[0].columns["s_logged"]).sum(axis=1)
     tile = Tile(run, made.frames, made.views[0].meta, of, made.views[0].id, met)
-    last, block = len(tile.frames) - 1, _block(run.request.plan.launches[-1], tile)
+    last = len(tile.frames) - 1
+    asked = {question.id: question for question in WORDS.questions(_asked(tile), last)}
+    block = [asked[id] for id in asked if id == "grid"]
     if not met.any():  # a kernel without a logged score
         return block
     return [
         *_place_of_scores(tile),
-        *_growth(tile),
+        *(asked[id] for id in asked if id == "growth"),
         *_reads_of_k(tile),
-        *_q_shared(tile),
+        *(asked[id] for id in asked if id == "check_q_shared"),
         *never_stored(run, step=last, view=tile.view, veils=("headline",)),
         *block,
     ]
+
+
+def _asked(tile: Tile) -> dict[str, Any]:
+    """What the questions of words.toml ask.
+
+    written: bytes of S in global memory. s_store: the first step that stores it. copied: the first step with Q in
+    shared memory, or -1. met, met_last: the keys of all rows and of the last one. q_row: bytes of a row of Q. high,
+    wide: rows and columns of O that a block makes. own: its entry of Tiling.output_blocks.
+    """
+    meta, request, q = tile.meta, tile.run.request, tile.of["Q"]
+    own = next(block for block in meta["blocks"] if block[0] == meta["row0"])
+    holds = (n for n, f in enumerate(tile.frames) if q in f["resident"] and f["resident"][q]["rects"])
+    return {
+        **{"n_queries": meta["n"], "keys": meta["keys"], "d": meta["d"], "row0": meta["row0"], "long": LONG},
+        "square": meta["n"] == meta["keys"] and not meta["causal"],
+        "written": bytes_stored(tile.run).get("S", 0),
+        "s_store": tile.first("S", "store"),
+        "copied": next(holds, -1),
+        "q_read": tile.read("Q"),
+        "q_row": meta["d"] * picture.tensor_at(request, "Q").itemsize,
+        "q_tiles": len({block[0] for block in meta["blocks"]}),
+        "rows": len(tile.met),
+        "met": int(tile.met.sum()),
+        "met_last": int(tile.met[-1]) if len(tile.met) else 0,
+        "threads": request.plan.launches[-1].threads,
+        "blocks": len(meta["blocks"]),
+        "high": meta["blocks"][0][1] - meta["blocks"][0][0] + 1,
+        "wide": own[3] - own[2] + 1,
+        "own": own,
+    }
 
 
 def _place_of_scores(tile: Tile) -> list[Question]:
@@ -113,33 +145,6 @@ def _amounts_hidden(tile: Tile) -> list[str]:
     amounts = {tiling.scores_stored(frame, tile.meta["places"]) for frame in tile.frames}
     amounts |= {sum(n for name, n in f["bytes"].items() if name.endswith("store")) for f in tile.frames}
     return [f"{n:,}" for n in sorted(amounts - {0})]
-
-
-def _growth(tile: Tile) -> list[Question]:
-    """A question about the scores of a longer context, for a kernel that stores them."""
-    n, keys = tile.meta["n"], tile.meta["keys"]
-    stored = bytes_stored(tile.run).get("S", 0)
-    if not stored or n != keys or tile.meta["causal"]:
-        return []
-    item = stored // (len(tile.met) * keys)
-    text = "The text becomes twice as long. How many scores does the kernel store then?"
-    right = "Four times as many"
-    wrong = {
-        "Twice as many": "Each row gets twice as many scores, and there are also twice as many rows.",
-        "The same number": f"Each token has a score with every token: now {n:,} times {keys:,}.",
-        "Eight times as many": "S has two sides, not three: queries and keys.",
-    }
-    ordered = ["The same number", "Twice as many", right, "Eight times as many"]
-    why = (
-        f"S is a square: every token meets every token. At {LONG:,} tokens, S of one head takes "
-        f"{short(LONG * LONG * item / 1e9, 2)} GB."
-    )
-    where: Where = {
-        "step": tile.first("S", "store"),
-        "view": tile.view,
-        "shows": {"tensor": "S", "query": tile.meta["row0"], "key": 0},
-    }
-    return [idea("growth", text, right, wrong, why, ordered, **where)]
 
 
 def _reads_of_k(tile: Tile) -> list[Question]:
@@ -187,53 +192,3 @@ def _reads_of_k(tile: Tile) -> list[Question]:
         "shows": {"tensor": "K", "key": 0, "dim": 0},
     }
     return [idea("k_read", text, right, wrong, why, ordered, **where)]
-
-
-def _q_shared(tile: Tile) -> list[Question]:
-    """The knowledge check on the query in shared memory."""
-    q = tile.of["Q"]
-    step = next((n for n, f in enumerate(tile.frames) if q in f["resident"] and f["resident"][q]["rects"]), None)
-    keys, read, tiles = int(tile.met[-1]), tile.read("Q"), len({b[0] for b in tile.meta["blocks"]})
-    if step is None or keys < 2 or not read:
-        return []
-    text = "The block copies its queries into shared memory before it computes. Why does that pay?"
-    right = "Each number is used for many keys, so one copy serves many reads"
-    wrong = {
-        "Other blocks can then read them too": "Shared memory belongs to one block. "
-        f"The head has {count(tiles, 'query tile')}, and each block copies its own.",
-        "Global memory has no room for them": "It has: Q is there from the start, with all other inputs.",
-        "A copy makes even a single read faster": "The copy itself is a read. One later read would gain nothing.",
-    }
-    row = tile.meta["d"] * picture.tensor_at(tile.run.request, "Q").itemsize
-    anew, copies = int(tile.met.sum()) * row, read / (len(tile.met) * row)
-    served = f"all {keys} keys" if copies < 1.5 else f"the {keys / copies:.0f} keys of a tile"
-    why = f"One copy serves {served}: the block reads {read:,} bytes of Q. Read for each key, it would be {anew:,}."
-    shows = {"tensor": "Q", "query": tile.meta["row0"], "dim": 0}
-    where: Where = {"step": step, "view": tile.view, "veils": ("headline",), "shows": shows}
-    return [idea("check_q_shared", text, right, wrong, why, **where)]
-
-
-def _block(launch: Launch, tile: Tile) -> list[Question]:
-    """A question about a block's part of the output."""
-    blocks, row0, n, d = tile.meta["blocks"], tile.meta["row0"], tile.meta["n"], tile.meta["d"]
-    rows = blocks[0][1] - blocks[0][0] + 1
-    if n <= rows:
-        return []
-    own = next(b for b in blocks if b[0] == row0)
-    wide = own[3] - own[2] + 1
-    part = f"{count(rows, 'row')}" + ("" if wide == d else f" and {wide} of {d} columns")
-    right = f"{part} of O, of one head"
-    wrong = {
-        f"All {n} rows of O, of one head": f"One block would then do all the work. The head has {len(blocks)} blocks.",
-        "One row of O": "A copied tile of K would then serve one query only.",
-        f"{launch.threads} numbers of O, one for each thread": f"Its part has {rows * wide:,} numbers.",
-    }
-    if rows == 1:
-        del wrong["One row of O"]
-    if wide * rows == launch.threads:
-        del wrong[f"{launch.threads} numbers of O, one for each thread"]
-    why = f"Block {own[4]} makes rows {own[0]} to {own[1]}. The next block makes the next rows."
-    text = f"A block has {launch.threads} threads. Which part of the output does one block make?"
-    shows = {"tensor": "O", "query": row0, "dim": own[2]}
-    where: Where = {"view": tile.view, "covers": [{"tensor": "O"}], "shows": shows, "veils": ("sentence", "headline")}
-    return [idea("grid", text, right, wrong, why, **where)]

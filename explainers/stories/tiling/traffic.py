@@ -11,6 +11,7 @@ import pandas as pd
 
 from explainers.charts.palette import AXIS, TENSORS, kernel_colours
 from explainers.models.tiling import Tiling, access_order, pairs
+from explainers.stories.tiling.reuse import WORDS
 from explainers.story import axes
 from explainers.story.glossary import short
 from explainers.story.picture import places, tensor_at
@@ -63,13 +64,7 @@ def sentence(counted: Counted) -> str:
             for row in table[(table.tensor == k) & (table.kind == "load")].itertuples()
         ]
     heads = axes.heads(tensor_at(counted[0][0], "K"))
-    whole = all(traffic.whole for _, traffic in counted)
-    over = (
-        f"over all {heads} heads"
-        if whole
-        else "in the traced query tile only, because the records of the whole run do not fit"
-    )
-    return f"Reads of K: {', '.join(said)}. Each logged access counts {over}. A cache may serve a read."
+    return WORDS.say("reads", {"said": said, "heads": heads, "whole": all(traffic.whole for _, traffic in counted)})
 
 
 def reuse(counted: Counted) -> pd.DataFrame:

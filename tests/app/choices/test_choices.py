@@ -22,7 +22,6 @@ from kernels.core.request import Request
 from kernels.core.scope import Scope
 from kernels.errors import ProblemError
 from kernels.families.sparse.masked import MaskFields
-from kernels.kv_cache.manager import Event
 
 PAGES = {path: page_of(path) for path in STORIES}
 WITH_KERNELS = {name: page for name, page in PAGES.items() if page.kernels}
@@ -125,7 +124,8 @@ def test_a_link_written_from_a_state_is_read_back(name):
         ("compare", "at_query", "128", "Here it can be 0 to 127"),
         ("compare", "at_head", "9", "Here it can be 0 to 1"),
         ("block_table", "scenario", "zoo", "scenario is zoo. It must be one of two_chats"),
-        ("block_table", "events", "add A", "Event 1 is 'add A'. Write add NAME TOKENS"),
+        ("block_table", "scenario", "by_hand", "scenario is by_hand. It must be one of two_chats"),
+        ("block_table", "events", "add A 20", "events is not a choice of this page."),
         ("block_table", "moment", "99", "moment is 99. Here it can be 0 to 12"),
         ("block_table", "sequence", "9", "sequence is 9. Here it can be 0 to"),
         ("block_table", "head", "4", "head is 4. Here it can be 0 to 3"),
@@ -259,15 +259,15 @@ def test_compare_begins_with_two_rungs_of_the_ladder_in_the_builds_that_are_time
 
 def test_a_link_of_the_block_table_is_read_as_it_was_written():
     link = (
-        "view=walk&scenario=by_hand&events=add+A+20%2C+fork+B+A&requests=A+1+20+4&moment=1&shuffle=3&num_blocks=9&kernel=paged_v2"
-        "&sequence=0&head=7&num_heads=8&num_kv_heads=1&head_dim=96&block_size=8&dtype=float16&cache_dtype=&ranges=4&alibi=true"
+        "view=walk&scenario=requests&requests=A+1+20+4&moment=1&shuffle=3&num_blocks=9&kernel=paged_v2"
+        "&sequence=0&head=7&num_heads=8&num_kv_heads=1&head_dim=96&block_size=8&dtype=float16&ranges=4&alibi=true"
         "&score_scale=2.5&seed=4&WARPS=2&PARTITION=128&backend=cpu"
     )
     state, ignored = read(page_of("block_table"), link)
     assert not ignored
     assert {name: write_value(value) for name, value in state.items()} == dict(parse_qsl(link, keep_blank_values=True))
     scenario = history.scenario_of(state)
-    assert scenario.events == (Event("add", "A", 20), Event("fork", "B", parent="A"))
+    assert [(visit.name, visit.prompt, visit.answer) for visit in scenario.visits] == [("A", 20, 4)]
     assert scenario.states(8)[0][0].num_blocks == 9
 
 

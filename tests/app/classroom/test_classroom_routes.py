@@ -191,7 +191,7 @@ def test_behind_the_door_nothing_is_answered(site):
 
 
 ELSEWHERE = ("https://elsewhere.test/", "//elsewhere.test", "/\\elsewhere.test", "", "/a%0d%0ab")
-LONG = f"/block_table?events={'add%20A%2020%2C' * 1000}"
+LONG = f"/block_table?requests={'add%20A%2020%2C' * 1000}"
 
 
 @pytest.mark.parametrize(("to", "leads"), [*((to, "/") for to in ELSEWHERE), (LONG, LONG)], ids=lambda to: to[:30])

@@ -8,7 +8,6 @@ import { lanesLayout } from '../../../app/stage/views/layouts/lanes.js';
 import { matricesLayout } from '../../../app/stage/views/layouts/matrices.js';
 import { placePages, placeTable } from '../../../app/stage/views/layouts/pages.js';
 import { rangesLayout } from '../../../app/stage/views/layouts/ranges.js';
-import { sparsityLayout } from '../../../app/stage/views/layouts/sparsity.js';
 import { threadsLayout } from '../../../app/stage/views/layouts/threads.js';
 import { walkLayout } from '../../../app/stage/views/layouts/walk.js';
 import { wrapped } from '../../../app/stage/core/wrapped.js';
@@ -125,30 +124,6 @@ test('walk: with little room O takes the place of the page', () => {
   const { box, low } = walkLayout(LOW, { entries: 6, pages: 12, length: 90 });
   assert.equal(low, true);
   assert.ok(box.oTop >= box.top && box.oTop + box.oHigh <= box.top + box.high + 1);
-});
-
-test('sparsity: list and chart stand beside the mask, or below it', () => {
-  const shape = { queries: 256, keys: 256, entries: 5, labels: 40 };
-  const wide = sparsityLayout(WIDE, shape),
-    high = sparsityLayout(HIGH, shape);
-  assert.ok(wide.list.x > wide.map.x + wide.map.w);
-  assert.ok(high.list.y > high.map.y + high.map.h);
-  for (const [pane, { map, list, chart, height }] of [
-    [WIDE, wide],
-    [HIGH, high],
-  ])
-    for (const [name, box] of Object.entries({ map, list, chart }))
-      inside(box, pane.width, height, name);
-});
-
-test('sparsity: the mask keeps the shape of queries and keys', () => {
-  const { map } = sparsityLayout(WIDE, {
-    queries: 64,
-    keys: 256,
-    entries: 1,
-    labels: 0,
-  });
-  assert.ok(Math.abs(map.w / map.h - 4) < 1e-9);
 });
 
 test('fragments: A is left of C, B above it, with the same rows and columns', () => {

@@ -4,13 +4,25 @@ import { test } from 'node:test';
 import { Marks } from '../../../app/stage/core/kinds.js';
 import { wrapped } from '../../../app/stage/core/wrapped.js';
 import * as bars from '../../../app/stage/views/scene/bars.js';
+import * as blocks from '../../../app/stage/views/scene/blocks.js';
 import * as cells from '../../../app/stage/views/scene/cells.js';
+import * as columns from '../../../app/stage/views/scene/columns.js';
 import * as flow from '../../../app/stage/views/scene/flow.js';
 import * as lanes from '../../../app/stage/views/scene/lanes.js';
 import * as lines from '../../../app/stage/views/scene/lines.js';
+import * as map from '../../../app/stage/views/scene/map.js';
+import * as pages from '../../../app/stage/views/scene/pages.js';
 import * as table from '../../../app/stage/views/scene/table.js';
+import * as tables from '../../../app/stage/views/scene/tables.js';
 
-const thing = (datum, more) => ({ datum, tip: 'tip', now: [], since: null, go: null, ...more });
+const thing = (datum, more) => ({
+  datum,
+  tip: 'tip',
+  now: [],
+  since: null,
+  go: null,
+  ...more,
+});
 const CELLS = [
   thing({ tensor: 'q', launch: 0 }, { row: 0, column: 0, value: 8, texts: ['8 bytes', '8'] }),
   thing({ tensor: 'k', launch: 1 }, { row: 1, column: 1, value: 4, texts: ['4'], since: 1 }),
@@ -26,7 +38,12 @@ const PANELS = [
         ['Separate', 'The idea in a few words'],
         ['Fused', ''],
       ],
-      cells: CELLS.map(cell => ({ note: '', comes: '', colour: 'read', ...cell })),
+      cells: CELLS.map(cell => ({
+        note: '',
+        comes: '',
+        colour: 'read',
+        ...cell,
+      })),
       arrows: [{ row: 1, start: 1, end: 2 }],
     },
   ],
@@ -38,12 +55,29 @@ const PANELS = [
         thing(
           { total: name },
           {
-            ...{ name, value: 4 - n, steps: [1, 4 - n], text: ['1', `${4 - n}`], cells: [] },
-            ...{ parts: [{ start: 0, end: 1, text: '1', gap: '2' }], colour: 'primary' },
+            ...{
+              name,
+              value: 4 - n,
+              steps: [1, 4 - n],
+              text: ['1', `${4 - n}`],
+              cells: [],
+            },
+            ...{
+              parts: [{ start: 0, end: 1, text: '1', gap: '2' }],
+              colour: 'primary',
+            },
+            ...{ pieces: [0, 3], framed: [1] },
           },
         ),
       ),
-      ...{ columns: [], key: '', head: '', note: 'fewer', datum: { note: 1 }, now: [1] },
+      ...{
+        columns: [],
+        key: '',
+        head: '',
+        note: 'fewer',
+        datum: { note: 1 },
+        now: [1],
+      },
     },
   ],
   [
@@ -57,8 +91,94 @@ const PANELS = [
         heads: ['GPU 0', 'GPU 1'],
       },
       states: ['110100', '000001'],
-      ...{ colours: { 0: 'panel', 1: 'now' }, words: { 0: 'rests', 1: 'works' } },
-      ...{ ringed: [-1, 5], pairs: [[0, 1, 2, 3], []] },
+      ...{
+        colours: { 0: 'panel', 1: 'now' },
+        words: { 0: 'rests', 1: 'works' },
+      },
+      ...{
+        texts: [],
+        tips: [],
+        gos: [],
+        ringed: [-1, 5],
+        pairs: [[0, 1, 2, 3], []],
+      },
+    },
+  ],
+  [
+    map,
+    {
+      ...{
+        part: 'O',
+        title: [['no errors'], ['up to 2']],
+        column: 'errors',
+        columns: 2,
+      },
+      ...{
+        at: [0, 1],
+        axes: ['row', 'dim'],
+        first: 16,
+        lines: 1,
+        unit: '',
+        blank: 'hidden',
+      },
+    },
+  ],
+  [
+    blocks,
+    {
+      ...{
+        part: 'block',
+        title: ['Mask of head 0: 8 queries', 'Mask'],
+        size: [8, 8],
+      },
+      ...{
+        block: [4, 4],
+        kinds: 'kinds',
+        elements: 'elements',
+        colours: ['', 'now', 'before'],
+      },
+      ...{
+        hidden: 'pale now',
+        row: 1,
+        dashed: 5,
+        order: [[0, '1st', '1']],
+        now: [-1, 0],
+      },
+      tips: ['skipped', '{row} {col}: {seen} seen, {bytes} bytes', 'full'],
+      row_tips: ['row 0', 'row 1'],
+      ...{
+        gos: { 0: 1, 1: 2 },
+        choice: 'at_tile',
+        drawing: null,
+        drawn_choice: 'drawn',
+      },
+    },
+  ],
+  [
+    columns,
+    {
+      ...{
+        part: 'key',
+        title: [['all scores', 'all'], ['block 0']],
+        notes: [['m'], ['m']],
+      },
+      ...{
+        column: 'scores',
+        ranges: [
+          [0, 8],
+          [0, 4],
+        ],
+        scale: [-1, 2],
+        name: 'key',
+        noun: ':',
+      },
+      ...{
+        bare: [0],
+        levels: [[], [[1, true]]],
+        pale: [[2, 6]],
+        pale_colour: 'pale now',
+      },
+      ...{ blanks: [': hidden', ': skipped'], each: 4, colour: 'S' },
     },
   ],
   [
@@ -131,14 +251,38 @@ const PANELS = [
     lanes,
     {
       groups: [0, 1].map(group => ({
-        ...{ title: 'A run', value: '9 µs', note: 'of 3 kernels', begins: [0, group] },
-        ...{ datum: { group }, tip: 'tip', marked: [[2, 4], null], said: ['now', ''] },
+        ...{
+          title: 'A run',
+          value: '9 µs',
+          note: 'of 3 kernels',
+          begins: [0, group],
+        },
+        ...{
+          datum: { group },
+          tip: 'tip',
+          marked: [[2, 4], null],
+          said: ['now', ''],
+        },
       })),
       rows: [0, 0, 1].map((group, n) => ({
-        ...{ name: `stream ${n}`, datum: { row: n }, tip: 'tip', end: '5%', group, thin: n === 1 },
+        ...{
+          name: `stream ${n}`,
+          datum: { row: n },
+          tip: 'tip',
+          end: ['5%', '6%'],
+          ...{ colour: n ? '' : 'K', moments: n === 1 ? ['first', 'second'] : [] },
+          group,
+          thin: n === 1,
+        },
       })),
       spans: [
-        { row: 0, start: 0, end: 3, texts: ['prefill of all', 'prefill'], value: '3 µs' },
+        {
+          row: 0,
+          start: 0,
+          end: 3,
+          texts: ['prefill of all', 'prefill'],
+          value: '3 µs',
+        },
         { row: 0, start: 2, end: 4, part: 1, texts: ['copy'], since: 1 },
         { row: 1, start: 1, end: 6, hatch: true, now: [1] },
         { row: 2, start: 5, end: 9, texts: ['decode', 'd'] },
@@ -146,11 +290,62 @@ const PANELS = [
         thing({ span: n }, { part: 0, texts: [], value: '', hatch: false, colour: 'K', ...span }),
       ),
       gaps: [
-        thing({ gap: 0 }, { row: 0, start: 4, end: 7, texts: ['3 µs', '3'], late: 5, colour: 'V' }),
+        thing(
+          { gap: 0 },
+          {
+            row: 0,
+            start: 4,
+            end: 7,
+            texts: ['3 µs', '3'],
+            late: 5,
+            colour: 'V',
+          },
+        ),
         thing({ gap: 1 }, { row: 2, start: 1, end: 5, texts: ['4 µs'], late: null, now: [1] }),
       ],
       links: [{ start: [0, 3], end: [2, 5], text: '2 µs', now: [] }],
-      ...{ length: 10, units: [[1, 'µs']], note: 'Where the times come from', shown: [] },
+      ...{
+        length: 10,
+        units: [[1, 'µs']],
+        note: 'Where the times come from',
+        shown: [],
+      },
+    },
+  ],
+  [
+    pages,
+    {
+      ...{ title: ['Pool of 5 pages', 'Pool'], size: 4, copies: [[], [[0, 4]]], shown: [] },
+      steps: [0, 1].map(step =>
+        Array.from({ length: 5 }, (_, n) => ({
+          ...{ names: n < 2 ? 'A' : '', colours: n < 2 ? ['#123456'] : [], fill: step + 1 },
+          ...{
+            first: 4 * n,
+            fresh: n ? [] : [0, 1],
+            freed: n === 4,
+            texts: ['next', ''],
+            tip: 'tip',
+          },
+        })),
+      ),
+    },
+  ],
+  [
+    tables,
+    {
+      ...{ title: ['Block tables'], empty: 'No sequence yet.', shown: [] },
+      steps: [
+        [],
+        ['A', 'B'].map(name => ({
+          ...{
+            name,
+            colour: '#123456',
+            pages: [7, 3],
+            texts: ['20 tokens', '20'],
+            tips: ['a', 'b'],
+          },
+        })),
+      ],
     },
   ],
 ];
@@ -165,7 +360,29 @@ const boxOf = (width, em) => {
     rgb: () => [1, 2, 3],
     pale: () => '#123456',
     ink: () => '#fff',
-    paint: { text: '#000', background: '#fff', border: '#999', panel: '#eee', primary: '#06c' },
+    image: () => null,
+    ...{ exact: String, number: String, short: String },
+    columns: {
+      ...{
+        errors: new Float32Array([0, 0, NaN, 0, 1, -2, NaN, 0]),
+        scores: new Float32Array(8),
+      },
+      ...{
+        kinds: new Float32Array([2, 0, 1, 2]),
+        elements: new Float32Array(8).fill(3),
+      },
+      ...{
+        seen: new Float32Array([16, 0, 5, 16]),
+        bytes: new Float32Array(4).fill(64),
+      },
+    },
+    paint: {
+      text: '#000',
+      background: '#fff',
+      border: '#999',
+      panel: '#eee',
+      primary: '#06c',
+    },
   };
 };
 const drawn = (kind, panel, width, em, step) => {
@@ -178,7 +395,19 @@ const drawn = (kind, panel, width, em, step) => {
 };
 
 const NAMES = new Map(
-  Object.entries({ bars, cells, flow, lanes, lines, table }).map(([name, kind]) => [kind, name]),
+  Object.entries({
+    bars,
+    blocks,
+    cells,
+    columns,
+    flow,
+    lanes,
+    lines,
+    map,
+    pages,
+    table,
+    tables,
+  }).map(([name, kind]) => [kind, name]),
 );
 for (const [width, em] of [
   [390, 13],
@@ -208,3 +437,31 @@ for (const [width, em] of [
           }
       }
     });
+
+test('a press on blocks asks for a row, a step or a drawing', () => {
+  const [, panel] = PANELS.find(([kind]) => kind === blocks),
+    marksOf = more => drawn(blocks, { ...panel, ...more }, 760, 13, 1)[0],
+    areaOf = (marks, part) => marks.find(({ datum }) => datum?.part === part),
+    plain = marksOf({}),
+    area = areaOf(plain, 'block');
+  assert.equal(areaOf(plain, 'row').press({ part: 'row', row: 1 }), null);
+  assert.deepEqual(areaOf(plain, 'row').press({ part: 'row', row: 0 }), ['at_tile', '0']);
+  assert.equal(area.press(area.grid.thing(3)), 2);
+  assert.deepEqual(area.press(area.grid.thing(1)), ['at_tile', '0']);
+  assert.equal(area.grid.tip(2), '1 0: 5 seen, 64 bytes');
+  const byHand = areaOf(marksOf({ drawing: { block: 4, drawn: [[0], [0, 1]] } }), 'block');
+  assert.deepEqual(byHand.press(byHand.grid.thing(2)), ['drawn', '0;1']);
+  assert.deepEqual(byHand.press(byHand.grid.thing(1)), ['drawn', '0,1;0,1']);
+  assert.match(byHand.grid.tip(0), /press to hide block 0 of row 0/);
+});
+
+test('a map tells the error so far and the one before the step, and nothing of a hidden number', () => {
+  const [, panel] = PANELS.find(([kind]) => kind === map),
+    { grid } = drawn(map, panel, 760, 13, 1)[0].find(({ datum }) => datum);
+  assert.deepEqual(grid.thing(1), { part: 'O', row: 16, dim: 1 });
+  assert.equal(
+    grid.tip(1),
+    'O of row 16, dim 1\nso far 2 below float64\nbefore this step no error',
+  );
+  assert.equal(grid.tip(2), 'O of row 17, dim 0: hidden');
+});

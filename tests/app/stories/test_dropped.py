@@ -94,7 +94,7 @@ def mine(tmp_path_factory):
         ("online_softmax", "row"),
         ("bank_conflicts", "banks"),
         ("coalescing", "sectors"),
-        ("occupancy", "multiprocessor"),
+        ("occupancy", "scene"),
         ("source", "source"),
         ("any_kernel", "tensors"),
         ("compare", "matrices"),

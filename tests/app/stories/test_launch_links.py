@@ -33,7 +33,7 @@ def test_a_server_with_a_gpu_measures_both_runs_and_shows_them_as_measured(monke
         return replace(recording, request=request, provenance="measured")
 
     story.load.cache_clear()
-    monkeypatch.setattr(launch_times, "_measured", measured)
+    monkeypatch.setattr(launch_times, "launch_times", measured)
     state = {"kernel": "launch_children", "against": launches.BEFORE, "size": 0}
     look = launches.subject(page_of("launches"), state, "gpu")
     made = story.STORY.stage(look, None)
@@ -47,7 +47,7 @@ def test_a_server_with_a_gpu_and_no_linker_says_the_remedy(monkeypatch):
         raise BackendUnavailable("nvJitLink could not be loaded. Install it, or choose the recorded backend.")
 
     story.load.cache_clear()
-    monkeypatch.setattr(launch_times, "_measured", missing)
+    monkeypatch.setattr(launch_times, "launch_times", missing)
     state = {"kernel": "launch_children", "against": launches.NONE, "size": 0}
     with pytest.raises(BackendUnavailable, match="choose the recorded backend"):
         story.STORY.stage(launches.subject(page_of("launches"), state, "gpu"), None)

@@ -1,4 +1,4 @@
-"""The choices of Paging: the step of the cache is a choice that goes along, events by hand, what is recorded."""
+"""The choices of Paging: the step of the cache is a choice that goes along, what is recorded."""
 
 from dataclasses import replace
 
@@ -23,37 +23,14 @@ def test_paging_opens_at_a_walk_through_pages_in_no_order():
     assert asked.link["view"] == "walk" and asked.subject.name == "E" and table == (12, 13, 2, 3, 0)
 
 
-def test_the_cache_opens_at_its_first_event_and_events_by_hand_at_their_last():
+def test_the_cache_opens_at_its_first_event():
     assert ask(view="cache").subject.moment == 0
     assert ask(view="cache", moment="5").subject.moment == 5
-    assert ask(view="cache", scenario="by_hand").subject.moment == 2
-    chosen = ask(("scenario", "by_hand"), view="walk")
-    assert (chosen.link["view"], chosen.link["moment"]) == ("cache", "2")
 
 
 def test_the_event_goes_along_to_the_walk_and_a_sequence_that_is_not_there_yet_is_replaced_without_a_word():
     asked = ask(("view", "walk"), view="cache", moment="1", sequence="1")
     assert not asked.told and asked.link["moment"] == "1" and asked.subject.name == "A"
-
-
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        (
-            ("events", "add A 20, add B 9, append A 40"),
-            "Event 3: 40 tokens for A need 2 more pages of 16 slots. 0 of 3",
-        ),
-        (("events", "add A 20, add B 9, fork A B"), "Event 3: A sequence 'A' exists already. Choose another name."),
-        (("events", "add A 20, add B 9, free Z"), "Event 3: There is no sequence 'Z'"),
-        (("events", "add A 20, steal B"), "Event 2 is 'steal B'"),
-        (("num_blocks", "2"), "Event 2: 9 tokens for B need 1 more page"),
-    ],
-)
-def test_an_event_that_cannot_be_is_refused_and_changes_nothing(change, words):
-    link = {"view": "cache", "scenario": "by_hand", "num_blocks": "3"}
-    asked = ask(change, **link)
-    assert words in asked.refused[change[0]]
-    assert asked.subject == ask(**link).subject and asked.link == ask(**link).link
 
 
 def test_a_moment_after_the_last_event_is_refused_in_words():
@@ -69,12 +46,6 @@ def test_where_there_are_recordings_alone_what_they_are_not_of_is_told(monkeypat
     assert asked.link["moment"] == "12" and "moment is 3. Recorded is 12." in asked.told
 
 
-def test_an_event_by_hand_is_taken_and_looked_at():
-    asked = ask(("events", "add A 20, add B 9, fork C A"), view="cache", scenario="by_hand")
-    assert not asked.refused and asked.link["moment"] == "3"
-    assert [s["name"] for s in STORY.make(asked.subject).frames[3]["sequences"]] == ["A", "B", "C"]
-
-
 def test_what_is_not_recorded_is_told_or_refused():
     told = ask(backend="recorded", moment="5", num_heads="8", num_kv_heads="8").told
     assert told == [
@@ -82,7 +53,6 @@ def test_what_is_not_recorded_is_told_or_refused():
         "num_heads is 8. Recorded is 4.",
         "num_kv_heads is 8. Recorded is 2.",
     ]
-    assert "by hand are not recorded" in ask(backend="recorded", scenario="by_hand").error
 
 
 def test_a_walk_of_an_empty_cache_says_why_there_is_none():
@@ -120,8 +90,9 @@ def test_serving_opens_before_its_first_step_and_takes_its_moment_to_the_walk():
     made = STORY.make(asked.subject)
     assert [v.id for v in made.views] == ["serving"] and len(made.questions) >= 2
     moment = made.step_values[12]
-    walked = ask(view="walk", scenario="one_prompt", moment=str(moment))  # as its button says
-    names = {s["name"] for s in made.frames[12]["sequences"]}
+    walked = ask(view="walk", scenario="one_prompt", moment=str(moment))
+    cache = SERVED["one_prompt"].states(16)[moment][0]
+    names = {sequence.name for sequence in cache.sequences}
     assert set(walked.subject.names) == names and walked.link["moment"] == str(moment)
 
 
@@ -196,4 +167,4 @@ def test_reads_show_what_is_recorded_and_what_is_served_is_not(recordings):
     for backend in ("recorded", "cpu"):
         scenario = next(choice for choice in ask(view="walk", backend=backend).choices if choice["name"] == "scenario")
         offered[backend] = {option["value"] for option in scenario["options"]}
-    assert offered["cpu"] - offered["recorded"] == {*SERVED, "requests", "by_hand"}
+    assert offered["cpu"] - offered["recorded"] == {*SERVED, "requests"}

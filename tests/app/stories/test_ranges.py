@@ -43,12 +43,6 @@ def test_what_the_kernel_does_not_take_is_told_and_begins_anew():
     assert (problem.dtype, problem.head_dim, problem.num_heads) == ("float16", 64, 8)
 
 
-def test_a_page_of_8_bit_numbers_has_16_slots_at_least():
-    asked = ask(view="ranges", cache_dtype="float8_e4m3", block_size="8")
-    assert asked.told == ["block_size is 8. A page of 8-bit numbers needs 16 slots."]
-    assert asked.subject.request.problem.block_size == 16
-
-
 def test_where_nothing_is_shared_a_prefix_is_looked_at_elsewhere_and_it_is_said():
     asked = ask(view="prefix", scenario="churn")
     assert asked.link["scenario"] == "shared_prompt"
@@ -120,31 +114,9 @@ def test_more_ranges_cut_a_sequence_into_more_pieces():
 def test_every_tab_of_both_looks_has_something_to_say(view):
     what = ask(view=view).subject
     made = STORY.make(what)
-    assert [tab.id for tab in made.tabs] == ["list", "merge", "eight", "builds", "data"]
+    assert [tab.id for tab in made.tabs] == ["list", "merge", "builds", "data"]
     for tab in made.tabs:
         assert tab.blocks or STORY.parts[tab.id](what), tab.id
-    rows = STORY.parts["eight"](what)[1]["rows"]
-    assert [row[0] for row in rows] == ["float16", "float8_e4m3"]
-
-
-def test_a_cache_with_small_pages_has_no_tab_of_8_bits():
-    what = ask(view="ranges", block_size="8").subject
-    assert what.other is None and "eight" not in [tab.id for tab in STORY.make(what).tabs]
-
-
-def test_what_an_event_writes_can_be_kept_in_8_bits():
-    writes = STORY.parts["writes"](ask(view="cache", moment="1", cache_dtype="float8_e4m3").subject)
-    assert [block["kind"] for block in writes] == ["heading", "text", "text", "table", "table"]
-    assert writes[1]["text"].startswith("reshape_and_cache_fp8") and len(writes[3]["rows"]) == 30
-
-
-def test_the_cache_in_8_bits_is_half_as_large_and_its_copy_is_not_said_to_be_shown():
-    state = {"view": "cache", "scenario": "shared_prompt", "dtype": "float16", "moment": "5"}
-    wide, narrow = (ask(**state, cache_dtype=kind).subject for kind in ("", "float8_e4m3"))
-    assert wide.layout.page_bytes == 2 * narrow.layout.page_bytes
-    said = [block["text"] for block in STORY.parts["writes"](narrow) if block["kind"] == "text"]
-    assert "this copy does not run in 8 bits" in said[0]
-    assert not any("not run" in block.get("text", "") for block in STORY.parts["writes"](wide))
 
 
 def test_without_recordings_of_it_a_scenario_that_is_not_recorded_is_refused_in_words():

@@ -108,8 +108,6 @@ def test_the_block_table_is_shown_from_recordings_and_what_is_lacking_is_refused
     )
     with pytest.raises(Exception, match="No recording of paged_v1 has this code, this problem and these constants"):
         open_page("block_table?view=walk&scenario=churn&backend=recorded").stage  # noqa: B018
-    by_hand = open_page("block_table?view=walk&scenario=by_hand&backend=recorded").asked.error
-    assert by_hand == "Events by hand are not recorded. Choose another scenario, or another backend."
 
 
 def _requests(what):
@@ -174,29 +172,6 @@ def test_another_scenario_begins_at_its_end_as_it_was_allocated():
     assert (page.asked.link["moment"], page.asked.link["shuffle"]) == ("12", "0")
 
 
-@pytest.mark.parametrize(
-    ("link", "says"),
-    [
-        (
-            "scenario=by_hand&events=add+A+300&num_blocks=3",
-            "Event 1: 300 tokens for A need 19 more pages of 16 slots. 3 of 3 are free.",
-        ),
-        ("view=walk&scenario=by_hand&events=", "holds no sequence, so there is nothing to attend to."),
-    ],
-)
-def test_events_that_cannot_be_played_or_attended_to_are_refused_with_the_reason(link, says):
-    assert says in open_page(f"block_table?{link}&backend=cpu").asked.error
-
-
-def test_an_event_that_does_not_fit_is_refused_and_changes_nothing():
-    link = "block_table?view=cache&scenario=by_hand&events=add+A+20&num_blocks=3&backend=cpu"
-    page = open_page(link, change=("events", "add A 20, add B 40"))
-    refusal = page.asked.refused.get("events") or page.asked.error
-    assert "40 tokens for B need 3 more pages of 16 slots. 1 of 3 are free" in refusal
-    grown = open_page(link, change=("events", "add A 20, append A 5"))
-    assert not grown.asked.refused and grown.asked.link["events"] == "add A 20, append A 5"
-
-
 # ---- the memories ----
 
 
@@ -206,9 +181,9 @@ def test_the_hierarchy_says_whose_figures_it_shows():
     assert "Recorded on NVIDIA H100" in text and "a load and its address take" in text  # the newest
 
 
-def test_occupancy_says_what_limits_each_launch_on_scales_of_their_own():
+def test_occupancy_says_what_limits_each_launch():
     page = open_page("occupancy?kernel=paged_v2&arch=sm_75")
-    assert {frame["launch"] for frame in page.stage.frames} == {0, 1} and state(page)["limited by"]
+    assert {frame["tile"] for frame in page.stage.frames} == {0, 1} and state(page)["limited by"]
     assert "driver's own figure" in words(page.tab("labels"))
     timeline = open_page("occupancy?view=timeline&backend=cpu")
     assert "SMs" in timeline.stage.summary

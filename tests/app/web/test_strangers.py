@@ -134,10 +134,3 @@ def test_a_tab_that_a_view_has_not_is_told(story, link, part):
 def test_a_pool_of_more_pages_than_there_can_be_is_refused():
     with pytest.raises(ProblemError, match=f"{MOST_PAGES:,}"):
         PagedProblem(context_lens=(65536,) * 400, block_size=8)
-
-
-def test_events_are_counted_and_read_as_numbers():
-    error = "".join(asking.ask(STORIES["block_table"], {"events": "add A \u00b2"}, workers.survey()).told)
-    assert "Write add NAME TOKENS" in error
-    many = ", ".join(["add A 1", *(f"fork B{n} A" for n in range(600))])
-    assert "at most 500" in "".join(asking.ask(STORIES["block_table"], {"events": many}, workers.survey()).told)

@@ -4,16 +4,18 @@ import json
 
 import numpy as np
 import pytest
-from conftest import one_of_each_kind
+from conftest import one_of_each_kind, small_tiles
 from dropped import ONE_KERNEL, odd_kernel
 
-from explainers.models import generic, tensor_windows
-from explainers.stories.any_kernel import call_tab
+from explainers.models import generic
+from explainers.stories.any_kernel import story as any_kernel
 from explainers.stories.any_kernel.story import STORY, stage_of
 from explainers.story import encoding, stage
 from explainers.story.glossary import PHASES
 from kernels.catalog import KERNELS, current, load_kernel
 from kernels.core.request import Request
+from kernels.core.scope import Scope
+from kernels.families.dense.problem import DenseProblem
 from kernels.families.tensor_cores.problem import SixteenBitProblem
 from kernels.run import execute
 from kernels.trace import steps
@@ -24,9 +26,8 @@ def check(run, story):
     sites, frame = sites_of(run.request), run.trace.frame()
     cut = steps.cut(run.trace, sites)
     json.dumps(story.frames), json.dumps(generic.view(story)[0])
-    assert len(story.frames) == len(cut.table) and {t["name"] for t in story.tensors} <= {
-        t.name for t in run.request.plan.tensors
-    }
+    assert len(story.frames) == len(cut.table)
+    assert {t["name"] for t in story.tensors} <= {t.name for t in run.request.plan.tensors}
     valued = run.trace.table["value"].is_valid().to_numpy()  # a value may be NaN
     frame = frame.assign(step=cut.of_record, valued=valued)[cut.of_record >= 0]
     names = run.request.kernel.tensor_of_symbol
@@ -47,10 +48,10 @@ def check(run, story):
         logged = part[part.valued].groupby("event", observed=True).value
         assert {one["event"]: one["count"] for one in made["logged"]} == logged.size()[logged.size() > 0].to_dict()
         for one in made["logged"]:
-            values = part[(part.event == one["event"]) & np.isfinite(part.value)].value
-            assert (one["low"], one["high"]) == ((values.min(), values.max()) if len(values) else (None, None))
-            logged_here = part[part.valued & (part.event == one["event"])].value
-            assert (one["nan"], one["inf"]) == (np.isnan(logged_here).sum(), np.isinf(logged_here).sum())
+            values = part[part.valued & (part.event == one["event"])].value
+            finite = values[np.isfinite(values)]
+            assert (one["low"], one["high"]) == ((finite.min(), finite.max()) if len(finite) else (None, None))
+            assert (one["nan"], one["inf"]) == (np.isnan(values).sum(), np.isinf(values).sum())
             assert not one["nan"] or f"{one['nan']:,} NaN" in made["sentence"]
     strip = {state.name: state.values for state in generic.states(story)}
     for kind, name in (("load", "reads"), ("store", "writes")):
@@ -67,17 +68,14 @@ def test_every_kernel_of_the_catalogue_can_be_shown(cpu_run, name):
     for number, shown in enumerate(story.tensors):
         column, tensor = story.columns[f"tensor_{number}"], run.request.plan.tensor(shown["name"])
         assert len(column) == (shown["rows"] * shown["cols"] if shown["whole"] else 0)
-        assert (
-            shown["rows"] <= tensor_windows.MOST_SHOWN >= shown["cols"]
-            and shown["dtype"] == tensor.dtype
-            and shown["axes"] == list(tensor.axes)
-        )
+        assert shown["rows"] <= generic.MOST_SHOWN >= shown["cols"]
+        assert (shown["dtype"], shown["axes"]) == (tensor.dtype, list(tensor.axes))
         assert (shown["row_axis"], shown["col_axis"]) == ("", *tensor.axes)[-2:]
     for number, shown in enumerate(story.values):
         steps_, cells, values = (story.columns[f"value_{number}{end}"] for end in ("_step", "_cell", ""))
         assert len(steps_) == len(cells) == len(values) == shown["count"] - shown["left_out"]
         assert (np.diff(steps_) >= 0).all() and (cells < shown["rows"] * shown["cols"]).all() and (cells >= 0).all()
-        assert shown["row0"] >= 0 and shown["rows"] <= tensor_windows.MOST_SHOWN >= shown["cols"]
+        assert shown["row0"] >= 0 and shown["rows"] <= generic.MOST_SHOWN >= shown["cols"]
 
 
 def test_the_values_of_a_matrix_are_those_logged_under_its_keys(cpu_run):
@@ -91,25 +89,16 @@ def test_the_values_of_a_matrix_are_those_logged_under_its_keys(cpu_run):
     true = q[rows].astype(float) @ k.astype(float).T * run.request.problem.scale
     assert np.allclose(matrix.reshape(score["rows"], score["cols"]), true, atol=1e-5)
     o = next(v for v in story.values if v["event"] == "o")
-    assert (o["row_key"], o["col_key"], o["slice"]) == ("tile", "dim", f"row {rows.start}") and o["left_out"] == o[
-        "count"
-    ] * 15 // 16
-    frames = [f for f in story.frames if f["phase"] == "scores"]
-    at = [n for n, f in enumerate(story.frames) if f["phase"] == "scores"]
-    assert set(story.columns[f"value_{number}_step"]) == set(at) and all(
-        f["logged"][0]["event"] == "score" for f in frames
-    )
+    assert (o["row_key"], o["col_key"], o["slice"]) == ("tile", "dim", f"row {rows.start}")
+    assert o["left_out"] == o["count"] * 15 // 16
+    frames = {n: f for n, f in enumerate(story.frames) if f["phase"] == "scores"}
+    assert set(story.columns[f"value_{number}_step"]) == set(frames)
+    assert all(f["logged"][0]["event"] == "score" for f in frames.values())
 
 
 def test_a_tensor_is_shown_in_the_slice_and_at_the_elements_that_the_run_touched(cpu_run):
-    from conftest import small_tiles
-
-    from kernels.core.scope import Scope
-    from kernels.families.dense.problem import DenseProblem
-
-    run = cpu_run(
-        "03_flash", DenseProblem(seq_len=320, num_heads=3), small_tiles("03_flash"), Scope(2 * 20 + 19)
-    )  # the last tile of head 2
+    last = Scope(2 * 20 + 19)  # the last tile of head 2
+    run = cpu_run("03_flash", DenseProblem(seq_len=320, num_heads=3), small_tiles("03_flash"), last)
     story = generic.explain(run)
     q = next(t for t in story.tensors if t["name"] == "q")
     assert (q["slice"], q["row0"], q["rows"], q["of_rows"]) == ("head 2", 64, 256, 320)
@@ -130,10 +119,9 @@ def test_scattered_cells_are_runs_other_slices_are_elsewhere_and_each_role_has_s
     cache = [t for f in walk.frames for t in f["touched"] if t["tensor"] == "k_cache"]
     assert cache and sum(t["elsewhere"] for t in cache) > 0 and any(t["rect"] for t in cache)
     story = generic.explain(cpu_run("lab_roles"))
-    roles = [f["role"] for f in story.frames if f["role"]]
-    assert len(set(roles)) == 2 and all(
-        f["role"] in f["title"] and f["role"] in f["sentence"] for f in story.frames if f["role"]
-    )
+    working = [f for f in story.frames if f["role"]]
+    assert len({f["role"] for f in working}) == 2
+    assert all(f["role"] in f["title"] and f["role"] in f["sentence"] for f in working)
 
 
 def test_a_kernel_without_marks_has_a_step_for_each_block(variant):
@@ -141,10 +129,9 @@ def test_a_kernel_without_marks_has_a_step_for_each_block(variant):
     (spec.path).write_text(spec.source.replace("  PROBE_MARK(write, steps);\n", ""))
     spec = load_kernel(spec.path)
     story = generic.explain(execute.run(Request(spec, spec.problem_type())))
-    assert [f["title"] for f in story.frames] == ["run"] and story.frames[0]["sentence"].startswith(
-        "Block 0, run: reads X (1,024 bytes)"
-    )
-    assert story.frames[0]["lines"]
+    (frame,) = story.frames
+    assert frame["title"] == "run" and frame["lines"]
+    assert frame["sentence"].startswith("Block 0, run: reads X (1,024 bytes)")
 
 
 def test_a_kernel_that_a_user_brings_and_a_family_that_nothing_knows(monkeypatch):
@@ -160,10 +147,6 @@ def test_a_kernel_that_a_user_brings_and_a_family_that_nothing_knows(monkeypatch
 
 
 def test_nan_and_infinity_are_counted_and_named(cpu_run):
-    from conftest import small_tiles
-
-    from kernels.families.dense.problem import DenseProblem
-
     settings = tuple({**dict(small_tiles("03_flash")), "SUBTRACT_MAX": 0}.items())
     run = cpu_run("03_flash", DenseProblem(score_scale=64.0), settings)
     story = generic.explain(run)
@@ -189,14 +172,14 @@ def call(**fields):
 
 def test_a_large_call_names_its_fastest_rung_with_its_share_of_the_roof_and_a_small_one_has_no_near_time():
     request = call(seq_len=4096, head_dim=128, num_heads=16)
-    first, *rest = call_tab.rungs(request)
+    first, *rest = any_kernel.rungs(request)
     assert first.us and all(rung.us is None or rung.us >= first.us for rung in rest)
-    said = call_tab.fastest(request)
+    said = any_kernel.fastest(request)
     assert said.startswith(f"{first.name} is the fastest rung for this call: about ") and " % of the " in said
-    shown = call_tab.call_tab(request, None)
+    shown = any_kernel.call_tab(request, None)
     assert said in [block.get("text") for block in shown]
     size = 4 * request.problem.tensors()[0].nbytes + 4 * 16 * 4096
-    assert f"{size / 2**20:,.1f} MiB" in call_tab.moved(request)
+    assert f"{size / 2**20:,.1f} MiB" in any_kernel.moved(request)
     request = call(seq_len=20)
-    assert call_tab.fastest(request) == "" and all(rung.us is None for rung in call_tab.rungs(request))
-    assert call_tab.NO_TIME in [block.get("text") for block in call_tab.call_tab(request, None)]
+    assert any_kernel.fastest(request) == "" and all(rung.us is None for rung in any_kernel.rungs(request))
+    assert any_kernel.WORDS.say("no_time", {}) in [block.get("text") for block in any_kernel.call_tab(request, None)]

@@ -1,14 +1,15 @@
 """The whole grid: its steps are the blocks' begins and ends, in order, and each block is where it ran."""
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from explainers.models import grid, schedules
-from explainers.stories.occupancy import grid_timeline
+from explainers.stories.occupancy import timeline as occupancy_timeline
+from explainers.stories.occupancy.limits import WORDS
 from explainers.story import encoding, stage
 from kernels.build import occupancy
 from kernels.catalog import KERNELS, current
@@ -68,14 +69,16 @@ def test_in_launch_order_every_block_begins_in_a_step_of_its_own_and_launches_fo
     assert all(list(f["lines"]) and all("01_naive.cu:" in place for place in f["lines"]) for f in made.frames)
 
 
-def timeline(table, multiprocessors=4):
-    return timelines.Timeline(small(), pd.DataFrame(table), 0, multiprocessors, "recorded", "a GPU", "2026-11-21")
+COLUMNS = ["launch", "block", "sm", "start_ns", "end_ns"]
+
+
+def timeline(rows):
+    return timelines.Timeline(small(), pd.DataFrame(rows, None, COLUMNS), 0, 4, "recorded", "a GPU", "2026-11-21")
 
 
 def test_a_timelines_steps_are_its_moments():
-    columns = ("launch", "block", "sm", "start_ns", "end_ns")
     rows = [(0, 0, 0, 0, 1000), (0, 1, 1, 0, 500), (0, 2, 0, 1000, 4000), (0, 3, 1, 500, 900), (0, 4, 0, 200, 1200)]
-    made = grid.explain(small(), schedules.recorded(timeline([dict(zip(columns, row)) for row in rows])))
+    made = grid.explain(small(), schedules.recorded(timeline(rows)))
     check(made, 5)
     assert [f["at"] for f in made.frames] == [0, 0.2, 0.5, 0.9, 1.0, 1.2, 4.0]
     assert made.frames[4]["sentence"] == (
@@ -92,24 +95,26 @@ def test_a_timelines_steps_are_its_moments():
 
 def test_more_moments_than_steps_are_gathered(monkeypatch):
     monkeypatch.setattr(grid, "MOST", 10)
-    rows = [{"launch": 0, "block": n, "sm": n % 4, "start_ns": 7 * n, "end_ns": 7 * n + 29} for n in range(60)]
+    rows = [(0, n, n % 4, 7 * n, 7 * n + 29) for n in range(60)]
     made = grid.explain(small(seq_len=480), schedules.recorded(timeline(rows)))
     assert len(made.frames) == 10
     check(made, 60)
 
 
-def test_a_recorded_build_has_its_timeline_and_another_its_launch_order():
+def test_a_recorded_build_has_its_timeline():
     found = timelines.recorded()
     if not found:
         pytest.skip("no timeline of the present code is recorded")
     entry = min(found, key=lambda e: e.path.stat().st_size)
-    assert schedules.schedule_of(entry.request).timed and entry.device in schedules.schedule_of(entry.request).said
-    assert not schedules.schedule_of(small(seq_len=80)).timed
+    schedule = schedules.schedule_of(entry.request)
+    assert schedule.timed and entry.device in schedule.said
 
 
 def test_an_order_is_dealt_to_this_or_an_assumed_gpu_and_a_preset_has_its_times_in_small_tiles():
     live = schedules.schedule_of(small(seq_len=80), (3, "A GPU of three"))
-    assert live.multiprocessors == 3 and "one block on each of the 3 SMs of A GPU of three" in live.said
+    assert (
+        live.multiprocessors == 3 and not live.timed and "one block on each of the 3 SMs of A GPU of three" in live.said
+    )
     assert "One turn" not in live.said
     assumed = schedules.schedule_of(small(seq_len=80))
     assert "each of the 132 SMs of an H200" in assumed.said
@@ -127,12 +132,11 @@ def test_an_order_is_dealt_to_this_or_an_assumed_gpu_and_a_preset_has_its_times_
 def test_a_grid_without_times_leads_to_one_that_has_them(name):
     offer = grid.view(small(name, seq_len=80), offers=True).meta["recorded"]
     fields = asdict(DenseProblem())
-    assert (
-        set(fields) < set(offer["query"]) and offer["query"]["kernel"] == name and offer["query"]["picture"] == "grid"
-    )
-    constants = tuple((n, int(v)) for n, v in offer["query"].items() if n in KERNELS[name].settings())
+    query = offer["query"]
+    assert set(fields) < set(query) and (query["kernel"], query["picture"]) == (name, "grid")
+    constants = tuple((n, int(v)) for n, v in query.items() if n in KERNELS[name].settings())
     problem = DenseProblem(seq_len=512, head_dim=64, num_heads=8, causal=True)
-    assert all(getattr(problem, n) == json.loads(offer["query"][n]) for n in fields)
+    assert all(getattr(problem, n) == json.loads(query[n]) for n in fields)
     request = Request(KERNELS[name], problem, constants)
     assert schedules.schedule_of(request).timed and "recorded" not in grid.view(request, offers=True).meta
     assert "recorded" not in grid.view(small(name, seq_len=80)).meta
@@ -158,55 +162,29 @@ def test_every_kernels_grid_can_be_shown(name):
 
 def test_the_timelines_facts_are_those_of_its_blocks():
     table = pd.DataFrame(
-        {
-            "launch": 0,
-            "block": [0, 1, 2, 3],
-            "sm": [0, 1, 0, 1],
-            "start_ns": [0, 0, 1000, 500],
-            "end_ns": [1000, 500, 4000, 900],
-        }
+        [(0, 0, 0, 0, 1000), (0, 1, 1, 0, 500), (0, 2, 0, 1000, 4000), (0, 3, 1, 500, 900)], None, COLUMNS
     )
-    timeline = timelines.Timeline(
-        Request(KERNELS["03_flash"], DenseProblem()), table, 2, 4, "recorded", "a GPU", "2026-11-21"
-    )
-    facts = grid_timeline.timeline_facts(timeline)
-    assert (
-        facts["blocks"],
-        facts["us"],
-        facts["at_once"],
-        facts["longest_us"],
-        facts["shortest_us"],
-        facts["multiprocessors"],
-    ) == (4, 4.0, 2, 3.0, 0.4, 2)
-    assert np.isclose(facts["tail_us"], 3.1, atol=0.02) and np.isclose(
-        facts["busy"], (4000 + 900) / 4000 / 4, atol=0.01
-    )
-    said = grid_timeline.timeline_sentence(timeline, facts)
-    assert (
-        "4 blocks ran on 2 of 4 SMs" in said
-        and "2 more blocks had nothing to do" in said
-        and "8 times the shortest" in said
-    )
+    request = Request(KERNELS["03_flash"], DenseProblem())
+    timeline = timelines.Timeline(request, table, 2, 4, "recorded", "a GPU", "2026-11-21")
+    data = occupancy_timeline.data_of(timeline, "a label")
+    facts = data["facts"]
+    due = {"blocks": 4, "us": 4.0, "at_once": 2, "longest_us": 3.0, "shortest_us": 0.4, "multiprocessors": 2}
+    assert due.items() <= facts.items()
+    assert np.isclose(facts["tail_us"], 3.1, atol=0.02) and np.isclose(facts["busy"], 4900 / 4000 / 4, atol=0.01)
+    said = WORDS.say("timeline", data)
+    wanted = ("4 blocks ran on 2 of 4 SMs", "2 more blocks had nothing to do", "8 times the shortest")
+    assert all(text in said for text in wanted)
 
 
 def test_recorded_causal_blocks_differ_more_than_full_ones():
-    lengths = {}
+    kernel, problem = KERNELS["03_flash"], DenseProblem(seq_len=2048, head_dim=64, num_heads=8)
+    settings, facts = tuple(kernel.settings().items()), []
     for causal in (False, True):
-        problem = DenseProblem(seq_len=2048, head_dim=64, num_heads=8, causal=causal)
-        request = Request(
-            KERNELS["03_flash"], problem, tuple(KERNELS["03_flash"].settings().items()), backend="recorded"
-        )
+        request = Request(kernel, replace(problem, causal=causal), settings, backend="recorded")
         try:
-            lengths[causal] = grid_timeline.timeline_facts(timelines.timeline(request))
+            facts.append(occupancy_timeline.data_of(timelines.timeline(request), "")["facts"])
         except ProblemError as missing:
             pytest.skip(f"no timeline of the present code is recorded: {missing}")
-    assert (
-        lengths[True]["longest_us"] / lengths[True]["shortest_us"]
-        > 10 * lengths[False]["longest_us"] / lengths[False]["shortest_us"]
-    )
-    assert (
-        lengths[False]["at_once"]
-        == lengths[True]["at_once"]
-        == 132
-        * occupancy.occupancy(KERNELS["03_flash"], DenseProblem(seq_len=2048, head_dim=64, num_heads=8), ())[0].blocks
-    )
+    full, half = (one["longest_us"] / one["shortest_us"] for one in facts)
+    assert half > 10 * full
+    assert {one["at_once"] for one in facts} == {132 * occupancy.occupancy(kernel, problem, ())[0].blocks}

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from conftest import of_fp32, one_of_each_family, one_of_each_kind, small_tiles
 
-from explainers.models import thread_elements, threads, tiling
-from explainers.stories.registers import holder_questions, holders, lanes
+from explainers.models import threads, tiling
+from explainers.stories.registers import holders, lanes, story
 from explainers.story import axes, encoding, probed
 from kernels.catalog import KERNELS
 from kernels.core.request import Request
@@ -43,7 +43,7 @@ def test_every_dense_and_paged_kernel_has_the_picture(cpu_run, name):
         for plane, kind, first, size in moment["parts"]:
             part = story.rects[first : first + size]
             assert (part.step == number).all() and (part.plane == made.meta["planes"][plane]["name"]).all()
-            assert (part.kind == thread_elements.KINDS[kind]).all()
+            assert (part.kind == threads.KINDS[kind]).all()
             row, col = (moment["windows"][made.meta["planes"][plane][axis]] for axis in ("row", "col"))
             assert row[0] <= part.row0.min() and part.row1.max() <= row[1]
             assert col[0] <= part.col0.min() and part.col1.max() <= col[1]
@@ -73,9 +73,8 @@ def test_values_and_global_accesses_are_those_of_the_trace(cpu_run, name):
     for event, plane, col in (("score", "S", "col"), ("p", "P", "col"), ("o", "O", "dim")):
         part = frame[(frame.event == event) & (frame.step >= 0)]
         for (step, thread), mine in list(part.groupby(["step", "thread"]))[::37]:
-            assert elements(story, step, thread, plane, "computes") == set(
-                zip(mine.row.astype(int), mine[col].astype(int))
-            )
+            computed = set(zip(mine.row.astype(int), mine[col].astype(int)))
+            assert elements(story, step, thread, plane, "computes") == computed
     q = axes.tensors(run.request)["Q"]
     part = frame[(frame.space == "global") & (frame.tensor == "Q") & (frame.step >= 0)]
     for (step, thread), mine in list(part.groupby(["step", "thread"]))[::29]:
@@ -138,7 +137,7 @@ def test_the_picture_follows_other_frames_finds_weights_in_registers_and_tells_t
     assert threads.view(run, [0, 0, 2, 2, 3]).meta["of_frame"] == [0, 0, 2, 2, 3]
     keeping = [name for name, spec in DENSE.items() if threads.keeps_weights(spec)]
     assert keeping == ["04_warp_rows", "05_register_tiles", "08b_three_bfloat16"]
-    assert threads.first(DENSE.values()).name == "04_warp_rows"
+    assert threads.first(probed.accepting(tiling).values()).name == "04_warp_rows"  # it has no tensor cores
     assert threads.first([spec for name, spec in DENSE.items() if name not in keeping]).name == "03_flash"
     assert holders.lanes([8, 9, 10, 11]) == "lanes 8 to 11 of warp 0"
     assert holders.lanes([*range(32), 33]) == "all lanes of warp 0 and lane 1 of warp 1"
@@ -166,10 +165,9 @@ def test_the_rows_of_every_block_are_those_that_it_writes(cpu_run):
         rows, tiles, n = threads.view(run).meta["launches"][0]["rows"]
         frame = run.trace.frame()
         written = frame[(frame.tensor == "O") & (frame.event == "store")]
-        element = written.offset.to_numpy() // 4 // 32
-        assert set(element // n) == {item // tiles}
-        assert (element % n).min() == item % tiles * rows
-        assert (element % n).max() == min(n, (item % tiles + 1) * rows) - 1
+        head, row = np.divmod(written.offset.to_numpy() // 4 // 32, n)
+        first = item % tiles * rows
+        assert (set(head), row.min(), row.max()) == ({item // tiles}, first, min(n, first + rows) - 1)
     assert threads.view(cpu_run("paged_v1")).meta["launches"][0]["rows"] is None
 
 
@@ -201,9 +199,7 @@ def shown(request):
 
 
 def scores_of(run):
-    sites = sites_of(run.request)
     frame = run.trace.frame("event", "row", "col", "warp", "lane", "value")
-    assert sites
     return frame[frame.event == "score"].drop_duplicates(["row", "col"])
 
 
@@ -222,9 +218,9 @@ def test_the_picture_has_the_thread_of_each_score_a_tile_at_each_step_and_the_lo
     np.testing.assert_array_equal(made.p[ROW, weights.col.astype(int)], weights.value.astype(np.float32))
 
 
-def test_the_questions_are_about_lanes_of_one_warp_and_the_place_of_the_weights(shown):
+def test_the_questions_are_about_lanes_of_one_warp_the_place_of_the_weights_and_the_reads_of_k(shown):
     run, tiles, made = shown
-    found = {q.id: q for q in holder_questions.questions(run, tiles, made, ROW)}
+    found = {q.id: q for q in story.questions(run, tiles, made, ROW)}
     who = scores_of(run)[scores_of(run).row == ROW][["warp", "lane"]].drop_duplicates()
     stores = any(t.axes[-2:] == ("query", "key") for t in run.request.plan.tensors)
     assert ("row_max" in found) == (len(who) > 1 and who.warp.nunique() == 1 and not stores)
@@ -232,16 +228,11 @@ def test_the_questions_are_about_lanes_of_one_warp_and_the_place_of_the_weights(
         assert found["row_max"].text.startswith(f"{len(who)} lanes hold the scores of row {ROW}.")
     for question in found.values():
         assert question.reasons.index("") == question.answer and question.reasons.count("") == 1
-    asks = next(q for q in holder_questions.questions(run, tiles, made, ROW) if q.id == "weights")
+    asks = found["weights"]
     frame = run.trace.frame("event", "space", "tensor")
     stored = set(frame[(frame.tensor == "P") & (frame.event == "store")].space.astype(str))
     place = "global memory" if "global" in stored else "shared memory" if stored else "the registers"
     assert place in asks.options[asks.answer]
-
-
-def test_k_is_read_from_shared_memory_as_often_as_the_trace_has_it(shown):
-    run, tiles, made = shown
-    found = {q.id: q for q in holder_questions.questions(run, tiles, made, ROW)}
     if "shared_again" not in found:
         return
     frame = run.trace.frame("event", "space", "tensor", "bytes")
@@ -249,8 +240,3 @@ def test_k_is_read_from_shared_memory_as_often_as_the_trace_has_it(shown):
     asks = found["shared_again"]
     assert asks.options[asks.answer].split()[0] == f"{loads['shared'] / loads['global']:g}"
     assert f"{int(loads['shared']):,} bytes of K, and the block copied" in asks.why
-
-
-def test_the_page_opens_on_a_kernel_without_tensor_cores_that_keeps_its_weights_in_registers():
-    spec = threads.first(probed.accepting(tiling).values())
-    assert threads.keeps_weights(spec) and not spec.tensor_products

@@ -14,21 +14,19 @@ from pages import page_of
 from app import course
 from app.stories import STORIES
 from app.web import asking
-from explainers.models import schedules, softmax_rows, tiling
+from explainers.models import softmax_rows, tiling
 from explainers.stories.bank_conflicts import bank_conflicts, bank_questions, bank_walk
 from explainers.stories.block_table import (
     block_table,
-    cache_questions,
     kv_cache,
     kv_heads,
-    partition_questions,
     partitions,
-    reader_questions,
-    walk_questions,
 )
-from explainers.stories.coalescing import sector_costs, sector_questions, sector_walk
+from explainers.stories.block_table.story import WORDS as PAGING
+from explainers.stories.coalescing import sector_walk
 from explainers.stories.compare import pair_bars, pair_times, two_kernels
-from explainers.stories.occupancy import block_questions, grid_timeline
+from explainers.stories.occupancy import limits
+from explainers.stories.occupancy import story as occupancy_story
 from explainers.stories.online_softmax import factor_questions, online_softmax, row_questions
 from explainers.stories.tiling import tile_questions
 from explainers.story import glossary, probed
@@ -290,7 +288,7 @@ def test_a_token_is_read_from_the_page_that_the_block_table_names(spec, block_si
     for sequence, length in enumerate(problem.context_lens):
         run = execute.run(Request(spec, problem, scope=Scope(sequence * problem.num_heads + 1)))
         made = block_table.stage_of(run, "A", "", NOWHERE)
-        frames, found = made.frames, asked(walk_questions.walk(run, made, "A"))
+        frames, found = made.frames, asked(PAGING.questions(block_table.asked(run, made, "A"), len(made.frames) - 1))
         if "check_block_table" in found:
             way = found["check_block_table"]
             token = int(way.text.split("token ")[1].rstrip("?"))
@@ -344,7 +342,7 @@ def test_v2_leaves_a_max_a_sum_and_an_output_of_each_partition(partition):
     one = execute.run(Request(whole, problem, scope=Scope(1)))
     two = execute.run(Request(cut, problem, ((cut.constant_of("partition").name, partition),), Scope(1)))
     made = partitions.stage_of(one, two, "A", NOWHERE)
-    found = asked(partition_questions.partitions(made))
+    found = asked(PAGING.questions(partitions.asked(made), len(made.frames) - 1))
     split, parts = found["check_split"], made.views[0].meta["parts"]
     assert split.why.startswith(f"{math.ceil(150 / partition)} blocks leave") and len(parts) == math.ceil(
         150 / partition
@@ -357,7 +355,7 @@ def test_v2_leaves_a_max_a_sum_and_an_output_of_each_partition(partition):
     assert f"partition {low['partition']} by {math.exp(low['m'] - made.views[0].meta['v2']['m']):.3g}." in split.why
     assert made.frames[split.step]["reduce"] == "combine" and "150 tokens" in found["helps"].why
     words = " ".join(frame["sentence"] for frame in made.frames)
-    assert all(told in words for told in partition_questions.TOLD[:2])  # the sentences have what the question hides
+    assert all(told in words for told in split.hides[:2])  # the sentences have what the question hides
 
 
 @pytest.mark.parametrize(("heads", "stores"), [(4, 4), (4, 2), (8, 2), (4, 1)])
@@ -370,7 +368,7 @@ def test_grouped_queries_save_what_the_fewer_heads_do_not_hold(heads, stores):
         run = execute.run(dataclasses.replace(whole, scope=Scope.everything(whole.plan)))
         found.append(kv_heads.reads(run))
     made = kv_heads.stage_of(found, NOWHERE)
-    keys = asked(reader_questions.heads(made.views[0].meta["panels"], heads, found[0].by_head, "heads"))
+    keys = asked(PAGING.questions(kv_heads.asked(found), len(made.frames) - 1))
     tokens = sum(spec.problem_type().context_lens)
     least = 2 * tokens * spec.problem_type().head_dim * 4  # K and V of one head
     assert right(keys["check_grouped"]) == f"The cache needs {heads} times fewer bytes"
@@ -385,7 +383,7 @@ def test_grouped_queries_save_what_the_fewer_heads_do_not_hold(heads, stores):
 def test_slots_that_are_held_are_those_of_the_pages(name, block_size):
     scenario = PRESETS[name]
     cache = scenario.states(block_size)[-1][0]
-    found = asked(cache_questions.pool(kv_cache.stage_of(scenario, block_size, None, False)))
+    found = asked(PAGING.questions(kv_cache.asked(scenario, block_size), len(scenario.history(block_size))))
     if not cache.sequences:
         assert not found
         return
@@ -426,11 +424,11 @@ def test_the_first_wavefront_serves_a_word_of_each_bank(name):
 @pytest.mark.parametrize("spec", DENSE, ids=lambda s: s.name)
 def test_bytes_that_are_wanted_are_the_different_ones(spec):
     run = execute.run(Request(spec, spec.problem_type(seq_len=64, head_dim=32), scope=Scope(0)))
-    table = sector_costs.worst_first(sector_costs.by_line(run))
+    table = sector_walk.by_line(run)
     places = list(dict.fromkeys((file, int(line)) for file, line in zip(table.file, table.line)))
     story = sector_walk.explain(run, places)
     requests = story.sides[0]["requests"]
-    found = asked(sector_questions.sectors(requests))
+    found = asked(sector_walk.WORDS.questions(sector_walk.asked(requests), 0))
     first = first_request(run, requests[0], places[0])
     assert requests[0]["sectors"] == len({byte // 32 for o in first for byte in range(o, o + requests[0]["bytes"])})
     request = requests[found["moved"].step if "moved" in found else 0]
@@ -458,7 +456,7 @@ def test_blocks_of_a_multiprocessor_are_those_that_its_scarcest_resource_allows(
         "sm_90a",
         multiprocessors=on.multiprocessors,
     )
-    keys, o = asked(block_questions.block_limits(found, on, "an H200")), found[0]
+    keys, o = asked(limits.WORDS.questions(limits.data_of(found, on, 132, "an H200"), 4)), found[0]
     assert right(keys["waiting"]) == "It runs another warp" and f"{o.warps} warps" in keys["waiting"].why
     warps = math.ceil(o.threads / 32)
     if "registers" in keys:
@@ -474,9 +472,9 @@ def test_a_timelines_keys_are_those_of_its_blocks():
         for n, (start, end) in enumerate(zip(starts, ends))
     ]
     request = Request(KERNELS["03_flash"], KERNELS["03_flash"].problem_type())
-    timeline = timelines.Timeline(request, pd.DataFrame(rows), 0, 4, "recorded", "a GPU", "2026-11-21")
-    frames = grid_timeline.timeline_stage(timeline, "a label").frames
-    found = asked(block_questions.timeline(schedules.recorded(timeline), frames))
+    recorded = timelines.Timeline(request, pd.DataFrame(rows), 0, 4, "recorded", "a GPU", "2026-11-21")
+    made = occupancy_story.timeline_stage(recorded, "a label")
+    frames, found = made.frames, asked(made.questions)
     at_once = max(sum(a <= ns < b for a, b in zip(starts, ends)) for ns in range(700))
     assert first_number(right(found["at_once"])) == at_once == 3
     assert found["ends_last"].answer == {"launch": 0, "block": 3} and found["ends_last"].step == len(frames) - 1

@@ -13,10 +13,10 @@ from explainers.models import softmax_rows, threads, tiling
 from explainers.stories.any_kernel.story import STORY as ANY_KERNEL
 from explainers.stories.bank_conflicts import bank_conflicts
 from explainers.stories.block_table import block_table, kv_heads, partitions
-from explainers.stories.coalescing import coalescing
+from explainers.stories.coalescing.story import STORY as COALESCING
 from explainers.stories.compare import two_kernels
 from explainers.stories.precision import precision
-from explainers.stories.sparsity import sparsity
+from explainers.stories.sparsity import story as sparsity_story
 from explainers.stories.tensor_cores import tensor_cores
 from explainers.story import axes, picture, probed
 from explainers.story.glossary import PHASES, phase_title
@@ -38,7 +38,7 @@ def test_the_declared_parts_are_drawn_each_refusal_has_a_reason_and_two_kernels_
     types = {spec.problem_type for spec in KERNELS.values()}
     assert {part for kind in types for part in kind.picture.values()} == {*"QKVSPO", *GRADIENTS}
     assert all(len(set(kind.picture.values())) == len(kind.picture) for kind in types)
-    for module in (tiling, softmax_rows, precision, tensor_cores, sparsity):
+    for module in (tiling, softmax_rows, precision, tensor_cores, sparsity_story.STORY):
         for spec in KERNELS.values():
             assert bool(module.refusal(spec)) != module.accepts(spec), (module.__name__, spec.name)
     assert softmax_rows.refusal(KERNELS["block_sparse"]).endswith("with more than a causal mask.")
@@ -53,7 +53,7 @@ def test_the_declared_parts_are_drawn_each_refusal_has_a_reason_and_two_kernels_
         (kv_heads, PAGED, "paged_v1"),
         (partitions, ["paged_v2"], "paged_v2"),
         (bank_conflicts, SHARED, "lab_columns"),
-        (coalescing, list(KERNELS), "01_naive"),
+        (COALESCING, list(KERNELS), "01_naive"),
         (ANY_KERNEL, ONCE, "01_naive"),
     ],
     ids=lambda part: getattr(part, "__name__", ""),
@@ -75,7 +75,7 @@ def test_a_story_lists_exactly_the_kernels_that_it_can_show(module, names, begin
 )
 def test_a_story_refuses_a_kernel_that_lacks_what_it_shows(variant, old, new, refused):
     spec = variant("03_flash", old, new)
-    for module in (tiling, softmax_rows, two_kernels, coalescing, bank_conflicts, ANY_KERNEL):
+    for module in (tiling, softmax_rows, two_kernels, COALESCING, bank_conflicts, ANY_KERNEL):
         assert module.accepts(spec) == (module not in refused), module
 
 
@@ -99,7 +99,7 @@ class UndeclaredProblem(GradientProblem):
 def test_a_kernel_that_writes_the_gradient_of_q_is_not_drawn_as_if_it_wrote_o(variant, problem_type, lacking):
     """The axes of dQ are the axes of O, so only the problem can tell the two apart."""
     spec = replace(variant("03_flash", '"q", "k", "v", "o"', '"q", "k", "v", "dq"'), problem_type=problem_type)
-    drawing = (tiling, softmax_rows, precision, tensor_cores, sparsity)
+    drawing = (tiling, softmax_rows, precision, tensor_cores, sparsity_story.STORY)
     assert not [module.__name__ for module in drawing if module.accepts(spec)]
     assert f"03_flash has no tensor for {lacking}." in tiling.refusal(spec) == softmax_rows.refusal(spec)
     assert "O" not in picture.places(probed.sample(spec)).values() and ANY_KERNEL.accepts(spec)
@@ -126,7 +126,7 @@ def test_weights_in_a_tensor_without_a_part_are_not_said_to_stay_in_registers(mo
 
 
 def test_more_than_a_story_shows_keeps_a_kernel_and_an_unknown_family_has_the_generic_view(with_more, monkeypatch):
-    for module in (tiling, softmax_rows, two_kernels, coalescing, bank_conflicts, ANY_KERNEL):
+    for module in (tiling, softmax_rows, two_kernels, COALESCING, bank_conflicts, ANY_KERNEL):
         assert module.accepts(with_more)
     assert not block_table.accepts(with_more) and not partitions.accepts(with_more) and not kv_heads.accepts(with_more)
     spec = odd_kernel(monkeypatch)

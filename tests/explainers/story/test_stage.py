@@ -16,27 +16,29 @@ def there_and_back(value):
     return encoding.decode(encoding.encode(value))
 
 
+def test_frames_come_back_with_their_own_fields_and_an_equal_value_goes_once():
+    frames = [
+        {"tile": n // 50, "title": f"step {n}", "sentence": "A long sentence." * 9, "x": float("inf")}
+        for n in range(100)
+    ]
+    frames[3] |= {"details": "only here", "lines": {"a.cu:3": 2}}
+    made = stage.Stage("", frames, [stage.View("v", "v", "V", {"frames": frames}, {})])
+    data, back = encoding.encode(made), there_and_back(made)
+    assert back["frames"] == [{**frame, "x": "inf"} for frame in frames]
+    assert back["views"][0]["meta"]["frames"] == back["frames"] and data.count(b"A long sentence.") == 9
+
+
 def test_a_stage_comes_back_as_json_knows_it_and_its_columns_as_float32():
-    columns = {
-        "q": np.arange(6, dtype=np.float64).reshape(2, 3),
-        "none": np.zeros(0),
-        "k": np.float16([1.5, np.nan, np.inf]),
-    }
+    columns = {"q": np.arange(6.0).reshape(2, 3), "none": np.zeros(0), "k": np.float16([1.5, np.nan, np.inf])}
     view = stage.View("matrices", "m", "Matrices", {"n": np.int64(3), "rect": (0, 1, 2, 3)}, columns, side=1)
-    made = stage.Stage(
-        "A headline", [{"title": "one", "sentence": "It is.", "lines": {"a.cu:3": 2}}], [view], tone="good"
-    )
-    back = there_and_back(made)
+    frames = [{"title": "one", "sentence": "It is.", "lines": {"a.cu:3": 2}}]
+    back = there_and_back(stage.Stage("A headline", frames, [view], tone="good"))
     assert (back["headline"], back["tone"], back["step"]) == ("A headline", "good", 0)
     (shown,) = back["views"]
     assert shown["meta"] == {"n": 3, "rect": [0, 1, 2, 3]} and (shown["kind"], shown["side"]) == ("matrices", 1)
     assert shown["columns"]["q"].dtype == np.float32 and shown["columns"]["q"].tolist() == [0, 1, 2, 3, 4, 5]
     assert shown["columns"]["none"].size == 0
-    assert (
-        shown["columns"]["k"][0] == 1.5
-        and math.isnan(shown["columns"]["k"][1])
-        and math.isinf(shown["columns"]["k"][2])
-    )
+    assert np.array_equal(shown["columns"]["k"], [1.5, np.nan, np.inf], equal_nan=True)
 
 
 def test_numbers_that_are_none_and_columns_at_any_depth_come_back_and_equal_stages_have_equal_bytes():
@@ -45,11 +47,11 @@ def test_numbers_that_are_none_and_columns_at_any_depth_come_back_and_equal_stag
     assert math.isnan(float(back["deep"][0]["m"])) and float(back["deep"][1][0]) == -math.inf
     value = {"a": [np.float32([1]), {"b": np.arange(3)}], "c": ({"d": np.float64([[7, 8]])},), 5: True, "e": None}
     back = there_and_back(value)
-    assert (
-        back["a"][0].tolist() == [1]
-        and back["a"][1]["b"].tolist() == [0, 1, 2]
-        and back["c"][0]["d"].tolist() == [7, 8]
-    )
+    assert [column.tolist() for column in (back["a"][0], back["a"][1]["b"], back["c"][0]["d"])] == [
+        [1],
+        [0, 1, 2],
+        [7, 8],
+    ]
     assert back["5"] is True and back["e"] is None
 
     def made():
@@ -79,14 +81,8 @@ def test_the_bytes_are_laid_out_as_the_browser_reads_them_and_a_chart_is_its_spe
 
 
 def test_a_table_has_its_numbers_its_texts_and_an_empty_cell_where_nothing_is_known():
-    frame = pd.DataFrame(
-        {
-            "name": ["a", None],
-            "x": pd.Series([1.5, None], dtype=object),
-            "n": pd.array([3, pd.NA], "Int64"),
-            "best": [True, False],
-        }
-    )
+    x, n = pd.Series([1.5, None], dtype=object), pd.array([3, pd.NA], "Int64")
+    frame = pd.DataFrame({"name": ["a", None], "x": x, "n": n, "best": [True, False]})
     block = there_and_back([stage.table(frame, "A caption", lit="best")])[0]
     assert block["columns"] == ["name", "x", "n"] and block["kinds"] == ["text", "number", "number"]
     assert block["rows"] == [["a", 1.5, 3], ["", "", ""]] and block["lit"] == [True, False]
@@ -101,11 +97,8 @@ def test_a_table_has_its_numbers_its_texts_and_an_empty_cell_where_nothing_is_kn
 def test_a_question_has_a_reason_against_each_wrong_option_and_its_options_a_fixed_order():
     found = idea("why", "Why?", "Each byte is read once", {"It is small": "It has 64 rows.", "By luck": "No."}, "So.")
     assert found.options[found.answer] == "Each byte is read once" and found.kind == "options"
-    assert dict(zip(found.options, found.reasons)) == {
-        "Each byte is read once": "",
-        "It is small": "It has 64 rows.",
-        "By luck": "No.",
-    }
+    reasons = {"Each byte is read once": "", "It is small": "It has 64 rows.", "By luck": "No."}
+    assert dict(zip(found.options, found.reasons)) == reasons
     assert options("n", "?", "2", ["4", "1"], "So.", ["1", "2", "4"])[0].options == ["1", "2", "4"]
     shuffled = options("n", "?", "b", ["a", "c"], "So.")[0]
     assert shuffled.options == options("n", "?", "b", ["c", "a"], "So.")[0].options

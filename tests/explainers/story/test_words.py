@@ -9,6 +9,7 @@ from explainers.story.words import Words
 TEXT = """
 [texts]
 sum = [{ when = "n > 1", say = "{{ n | n }} bytes of {{ row.name }}" }, { say = "one\\n  byte" }]
+all = [{ when = "n > 1", say = "many" }, { when = "n > 2", say = "more" }, { say = "{{ '' }}" }, { say = "{{ n }}\\n" }]
 steals = "{{ row.__class__ }}"
 
 [[step]]
@@ -35,7 +36,7 @@ covers = [{ total = 1 }]
 id = "text"
 ask = "Which?"
 right = "{{ 2.5 | two }} times"
-wrong = ["10.00 times", "1.00 times"]
+wrong = ["10.00 times", "1.00 times", "{% if n > 9 %}30.00 times{% endif %}"]
 rising = true
 step = "n - 1"
 why = "so"
@@ -64,6 +65,7 @@ def words():
 def test_the_first_text_with_a_true_condition_is_one_line(words):
     assert words.say("sum", {"n": 3000, "row": {"name": "K"}}) == "3,000 bytes of K"
     assert words.say("sum", {"n": 1}) == "one byte"
+    assert (words.parts("all", {"n": 2}), words.parts("all", {"n": 1})) == (["many", "2"], ["1"])
 
 
 def test_an_unknown_name_and_an_attribute_are_errors(words):
@@ -76,10 +78,8 @@ def test_an_unknown_name_and_an_attribute_are_errors(words):
 
 def test_a_frame_has_its_words_and_the_columns_of_frames_only(words):
     (frame,) = words.frames([{"tile": 3, "kind": "load", "fused_lines": {"a.cu:1": 2}}], {"kind": "store"})
-    assert frame == {
-        **{"tile": 3, "fused_lines": {"a.cu:1": 2}, "title": "Load"},
-        **{"sentence": "load 2,500", "details": "1 and 2"},
-    }
+    texts = {"title": "Load", "sentence": "load 2,500", "details": "1 and 2"}
+    assert frame == {"tile": 3, "fused_lines": {"a.cu:1": 2}, **texts}
 
 
 def test_every_form_of_a_question(words):

@@ -3,18 +3,19 @@ const TITLE = 1.4, // em: the title
   BAR = 1.4, // em: a bar with its gap, from the least to the most
   MOST = 1.8,
   TALL = 2.8, // of tall bars
+  PIECES = 6, // em: the most of a bar with pieces
   NOTE = 1.4, // em: the line under them
   HEAD = 1.25; // of small text: a line of a head
 
+const mostOf = ({ bars, columns, tall }) =>
+  bars.some(({ pieces }) => pieces.length) ? PIECES : tall ? TALL : columns.length ? MOST : BAR;
 const headLines = ({ columns, head }) => (columns.length ? 2 : head ? 1 : 0);
 const around = (panel, { em, small }) =>
   (TITLE + (panel.note ? NOTE : 0)) * em + headLines(panel) * HEAD * small;
 
-const most = ({ tall, columns }) => (tall ? TALL : columns.length ? MOST : BAR);
-
 export function heights(panel, box) {
   const rows = panel.bars.length * box.em;
-  return [around(panel, box) + BAR * rows, around(panel, box) + most(panel) * rows];
+  return [around(panel, box) + BAR * rows, around(panel, box) + mostOf(panel) * rows];
 }
 
 // The left edge and the width of each column between names and bars. A phone has the first one.
@@ -33,7 +34,8 @@ function placed({ columns, bars }, { em, x, wide, narrow, lines }) {
 }
 
 export function draw(panel, box) {
-  const { em, small, made, step, paint, wide, fit, lines, pale, x, y, width, id } = box,
+  const { em, small, made, step, paint, wide, fit, lines, pale, ink, colour, x, y, width, id } =
+      box,
     { bars, title, note, datum, now, head, key } = panel,
     textOf = bar => (Array.isArray(bar.text) ? bar.text : [bar.text]),
     { shown, left } = placed(panel, box),
@@ -42,7 +44,7 @@ export function draw(panel, box) {
     scale = Math.max(20, x + width - left - ends) / longest,
     top = y + TITLE * em + headLines(panel) * HEAD * small,
     row = Math.min(
-      (panel.tall ? TALL : MOST) * em,
+      Math.max(MOST, mostOf(panel)) * em,
       Math.max(BAR * em, (box.height - around(panel, box)) / bars.length),
     ),
     high = row - 0.25 * em;
@@ -54,7 +56,13 @@ export function draw(panel, box) {
       }),
     );
   shown.forEach(({ head: text, x: at, w, number }, n) =>
-    headed(`${id} head ${n}`, text, number ? at + w - 0.9 * em : at, w, number ? 'right' : 'left'),
+    headed(
+      `${id} head ${n}`,
+      text,
+      number ? at + w - 0.9 * em : at,
+      w - 0.9 * em,
+      number ? 'right' : 'left',
+    ),
   );
   if (head) headed(`${id} head`, head, left, x + width - left, 'left');
   bars.forEach((bar, n) => {
@@ -63,7 +71,9 @@ export function draw(panel, box) {
       name = `${id} ${n}`,
       isNow = bar.now.includes(step),
       fill = share => pale(bar.colour, share * (bar.strong || isNow ? 0.9 : 0.5)),
-      text = textOf(bar)[step] ?? textOf(bar)[0];
+      text = textOf(bar)[step] ?? textOf(bar)[0],
+      length = (bar.steps[step] ?? bar.value) * scale,
+      pieces = bar.pieces[step] ?? 0;
     made.add(`${name} area`, 'area', [x, upper, width, row], {
       ...{ datum: bar.datum, tip: bar.tip, go: bar.go },
     });
@@ -78,9 +88,25 @@ export function draw(panel, box) {
       });
     });
     made.rect(`${name} edge`, [left, upper, bar.value * scale, high], { stroke: paint.border });
-    made.rect(`${name} bar`, [left, upper, (bar.steps[step] ?? bar.value) * scale, high], {
-      ...{ fill: fill(bar.parts.length ? 0.25 : 1), ease: 'both' },
+    made.rect(`${name} bar`, [left, upper, length, high], {
+      ...{ fill: fill(bar.parts.length || pieces ? 0.25 : 1), ease: 'both' },
     });
+    for (let k = 0; k < pieces; k++) {
+      const size = length / pieces,
+        at = left + k * size,
+        share = k % 2 ? 0.72 : 0.95;
+      made.rect(`${name} piece ${k}`, [at, upper, size - (size > 4 ? 1.5 : 0.3), high], {
+        fill: pale(bar.colour, share),
+      });
+      if (size > 2 * em)
+        made.text(`${name} number ${k}`, [at + 0.3 * em, line], `${k}`, {
+          ...{ fill: ink(bar.colour, share), bold: true },
+        });
+    }
+    if (bar.framed.includes(step))
+      made.rect(`${name} frame`, [left, upper, bar.value * scale, high], {
+        ...{ stroke: colour('now'), width: 4 },
+      });
     bar.parts.forEach((part, k) => {
       const next = bar.parts[k + 1]?.start ?? bar.value,
         piece = (what, from, to, texts, ink) => {

@@ -2,6 +2,7 @@
 const HEAD = 1.25, // of small text: the title
   LEAST = 0.32, // em: the least height of a cell
   HEADED = 8, // em: the least height of all cells next to heads
+  TEXTS = 2.2, // em: the height of a cell with a text
   MOST = 1.6; // of its width: the most
 
 const rowsOf = ({ states, columns }) =>
@@ -17,6 +18,7 @@ export function heights(panel, box) {
     head = HEAD * box.small + top,
     room = box.width - left;
   const least = Math.max(rows * LEAST, left ? HEADED : 0);
+  if (panel.texts.length) return [head + rows * 1.5 * box.em, head + rows * TEXTS * box.em];
   return [head + least * box.em, head + (rows * MOST * room) / panel.columns];
 }
 
@@ -40,7 +42,8 @@ export function spot(panel, box, number) {
 
 export function draw(panel, box) {
   const { small, made, step, paint, fit, wide, rgb, x, y, width, id } = box,
-    { part, title, columns, states, colours, words, axes, heads, ringed, pairs } = panel,
+    { part, title, columns, states, colours, words, axes, heads, texts, tips, ringed, pairs } =
+      panel,
     letters = states[step],
     fills = Object.fromEntries(Object.entries(colours).map(([key, one]) => [key, rgb(one)])),
     [left, top, w, h] = area(panel, box),
@@ -58,16 +61,27 @@ export function draw(panel, box) {
     ...{ columns, fills: [...letters].map(letter => fills[letter]), border: paint.border },
     bordered: ['panel', 'background'].map(one => `${rgb(one)}`),
   });
+  texts.forEach((text, n) => {
+    const [cx, cy, cw, ch] = spot(panel, box, n);
+    if (wide(text) < cw - 2 && ch > small)
+      made.text(`${id} text ${n}`, [cx + cw / 2, cy + ch / 2 + 0.36 * small], text, {
+        ...{ align: 'center', fill: box.ink(colours[letters[n]], 1) },
+      });
+  });
   made.add(`${id} area`, 'area', [left, top, w, high], {
     datum: { part },
+    press: panel.gos.length ? ({ number }) => panel.gos[number] : undefined,
     grid: {
       ...{ columns, count: letters.length },
       tip: number =>
+        tips[number] ??
         `${axes[0]} ${Math.floor(number / columns)}, ${axes[1]} ${number % columns}: ${words[letters[number]]}`,
     },
   });
   if (ringed[step] >= 0)
-    made.rect(`${id} ring`, spot(panel, box, ringed[step]), { stroke: paint.primary, width: 2 });
+    made.rect(`${id} ring`, spot(panel, box, ringed[step]), {
+      ...{ stroke: texts.length ? paint.text : paint.primary, width: texts.length ? 3 : 2 },
+    });
   const moved = pairs[step] ?? [];
   if (!moved.length) return;
   const ways = moved.filter((_, n) => n % 2 === 0).map((from, n) => [from, moved[2 * n + 1]]),

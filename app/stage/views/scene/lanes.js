@@ -49,8 +49,11 @@ export function draw(panel, box) {
       Math.min(1, (box.height / em - fixed - least) / Math.max(0.1, most - least)),
     ),
     widestOf = texts => Math.max(0, ...texts.map(text => wide(text))),
-    label = Math.min(0.26 * box.width, widestOf(rows.map(({ name }) => name)) + 0.9 * em),
-    after = rows.some(({ end }) => end) ? widestOf(rows.map(({ end }) => end)) + 0.5 * em : 1,
+    mark = rows.some(({ colour: own }) => own) ? 0.8 * em : 0,
+    label = Math.min(0.26 * box.width, mark + widestOf(rows.map(({ name }) => name)) + 0.9 * em),
+    texts = rows.map(({ end }) => [end].flat()),
+    beside = Math.min(0.3 * box.width, widestOf(texts.flat()) + 0.5 * em),
+    after = texts.flat().some(Boolean) ? beside : 1,
     from = left + label,
     room = Math.max(40, box.width - label - after),
     ofStep = list => list[Math.min(step, list.length - 1)],
@@ -111,9 +114,13 @@ export function draw(panel, box) {
   rows.forEach((row, r) => {
     const place = places[r],
       name = `${id} row ${r}`;
-    made.text(`${name} name`, [left, lineAt(place.y, place.h), label - 0.5 * em], row.name);
-    if (row.end)
-      made.text(`${name} end`, [left + box.width, lineAt(place.y, place.h)], row.end, {
+    if (row.colour)
+      made.rect(`${name} mark`, [left, place.y + 2, 0.45 * em, place.h - 4], { fill: row.colour });
+    const words = label - mark - 0.5 * em,
+      end = ofStep(texts[r]);
+    made.text(`${name} name`, [left + mark, lineAt(place.y, place.h), words], row.name);
+    if (end)
+      made.text(`${name} end`, [left + box.width, lineAt(place.y, place.h), after], end, {
         align: 'right',
       });
     made.rect(`${name} frame`, [from + 0.5, place.y + 1.5, room - 1, place.h - 3], {
@@ -195,7 +202,8 @@ export function draw(panel, box) {
         ...{ stroke: depth > 0.5 ? paint.text : paint.border, gap: 8, width: 1 },
       });
     if (now) made.rect(`${id} now ${span.row}`, bar, { stroke: paint.primary, width: 3 });
-    made.add(`${name} area`, 'area', bar, { datum: span.datum, tip: span.tip, go: span.go });
+    if (!rows[span.row].moments.length)
+      made.add(`${name} area`, 'area', bar, { datum: span.datum, tip: span.tip, go: span.go });
     if (high < 0.9 * small) return;
     // Its first text is in it, or behind it if nothing follows. Else one is in it, or behind it.
     const next = nexts.get(span),
@@ -223,7 +231,20 @@ export function draw(panel, box) {
       });
   });
 
-  // ---- over them: frames, arrows, the axis and the note ----
+  // ---- over them: the moments of rows, frames, arrows, the axis and the note ----
+  rows.forEach(({ datum, moments }, r) => {
+    const place = places[r],
+      isIt = thing => Object.entries(datum).every(([key, value]) => thing[key] === value);
+    if (!moments.length) return;
+    made.add(`${id} row ${r} moments`, 'area', [from, place.y, room, place.h], {
+      datum,
+      grid: {
+        ...{ columns: moments.length, count: moments.length, tip: n => moments[n] },
+        thing: n => ({ ...datum, step: n + 1 }),
+        go: thing => (isIt(thing) && thing.step ? thing.step : null),
+      },
+    });
+  });
   for (const [g, frame] of frames)
     made.rect(`${id} frame ${g}`, frame, { stroke: paint.text, width: 1.5, ease: 'both' });
   links.forEach(({ start, end, text, now }, n) => {

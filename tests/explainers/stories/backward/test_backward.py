@@ -11,7 +11,7 @@ from conftest import one_of_each_kind
 
 from app.parts import running
 from explainers.models import gradient_errors, gradients
-from explainers.stories.backward import products, sums, tabs, times, turns, walk, walk_words
+from explainers.stories.backward import products, sums, tabs, times, walk
 from explainers.stories.backward.questions import Seen
 from explainers.stories.backward.story import STORY
 from explainers.story import encoding, probed
@@ -177,12 +177,27 @@ def test_the_terms_of_dq_add_up_to_the_bits_of_both_runs(name):
         assert np.array_equal(view.columns["once"], view.columns["again"])
         return
     forward, back = np.zeros((2, n, d), np.float32)
-    for term, last in zip(terms, terms[::-1]):
+    columns = {name: view.columns[name].reshape(terms.shape) for name in ("forward", "back")}
+    for n, (term, last) in enumerate(zip(terms, terms[::-1])):
         forward, back = forward + np.nan_to_num(term), back + np.nan_to_num(last)
+        for due, found in ((forward, columns["forward"][n]), (back, columns["back"][-1 - n])):
+            assert ((due == found) | np.isnan(found)).all()
+    assert view.meta["changed"] == (view.columns["once"] != view.columns["again"]).sum()
+    assert view.meta["changed"] == (view.columns["bits"] > 0).sum()
     if run.request.problem.dtype == "float32":
         assert np.array_equal(forward, view.columns["once"]) and np.array_equal(back, view.columns["again"])
     elif len(terms):
         assert np.allclose(forward, view.columns["once"], atol=1e-2)
+
+
+def test_both_orders_are_shown_only_if_they_end_at_the_bits_of_the_two_runs():
+    """Each small term is less than half of the last bit of 1."""
+    small, more = np.float32(2**-24), np.float32(1 + 2**-23)
+    terms, ones = np.array([1, np.nan, small, small], np.float32).reshape(-1, 1, 1), np.ones((1, 1), np.float32)
+    found = sums.in_both_orders(terms, ones, np.full((1, 1), more))
+    assert found["forward"].ravel().tolist() == [1, 1, 1, 1]
+    assert found["back"].ravel().tolist() == [more, 2**-23, 2**-23, small]
+    assert all(np.isnan(part).all() for part in sums.in_both_orders(terms, ones, ones).values())
 
 
 def test_the_terms_of_dq_come_from_the_blocks_of_its_own_head():
@@ -309,20 +324,20 @@ def test_a_recorded_backward_is_next_to_torchs_and_to_the_forward_of_its_sizes()
     names = [name for name, spec in current().kernels.items() if times.is_forward(spec)]
     for name in [*dict.fromkeys(made.name), next(iter(ACCEPTED))]:
         spec = ACCEPTED[name]
-        found = turns.blocks(spec, turns.Recorded(made, where), turns.Recorded(forward, other), names)
+        found = times.turns(spec, times.Recorded(made, where), times.Recorded(forward, other), names)
         rows = pd.DataFrame(found[-1]["rows"], columns=found[-1]["columns"])
         shown = name if name in set(made.name) else found[0]["text"].split()[-1].rstrip(".")
         own = made[(made.name == shown) & (made.peer == "sdpa_cudnn")]
         for row in rows.itertuples(index=False):
             same = own[(own.seq_len == row.tokens) & (own.head_dim == row.head_dim) & (own.dtype == row.type)]
             same = same[same.causal == (row.mask == "causal")]
-            assert row.ours in {turns.ms(us) for us in same.sustained_us}
+            assert row.ours in {times.ms(us) for us in same.sustained_us}
         assert any(cell for cell in rows.iloc[:, -1])
         others = [block["text"] for block in found if block.get("text", "").startswith("With ")]
         fixed = made[(made.name == shown) & made.settings.str.contains("DETERMINISTIC=1")]
         assert len(others) == int(len(fixed) > 0)
         if others:  # losses of the fixed order stand next to its wins
-            gain = fixed.groupby(turns.SHAPE).sustained_ratio.min()
+            gain = fixed.groupby(times.SHAPE).sustained_ratio.min()
             assert f"in {(gain > 1).sum()} of {len(gain)} shapes: {gain.min():.2f} to" in others[0]
 
 
@@ -351,10 +366,12 @@ def test_a_claim_holds_only_with_its_evidence_and_a_kernel_may_wait_for_each_par
         problem = spec.problem_type(**{**SMALL, "seq_len": length})
         request = Request(spec, problem, tuple(spec.settings_for(problem).items()))
         assert due in tabs._deterministic(request, {"dQ": 0})[-1]["text"]
-    launch = walk_words.Launch(1, "keys", "queries", ["dV"], 0, frozenset(), "shared memory")
-    for phase in gradients.MARKS:
-        said = walk_words.sentence(walk_words.Told(f"{phase}_done", "", [], [], [], [], True, True), launch)
-        assert "because" in said and "registers" not in said
+    waits = {"whole": False, "first": False, "unread": False, "tile": 0, "sums": ["dV"], "one": "query", "made": []}
+    waits |= {"starts": False, "part": "", "phase": "", "any_order": True, "adds": True, "weights": "shared memory"}
+    waits |= {"launch_name": "launch 1", "block": 0, "role": "", "queries": None, "keys": None, "moved": []}
+    for part in gradients.MARKS.values():
+        (frame,) = products.WORDS.frames([{**waits, "ready": part, "together": []}], {})
+        assert "because" in frame["sentence"] and "registers" not in frame["sentence"]
 
 
 def test_the_first_scores_come_before_all_and_an_add_without_a_probe_is_derived():
@@ -367,7 +384,7 @@ def test_the_first_scores_come_before_all_and_an_add_without_a_probe_is_derived(
     late = next(f["flying"] for f in story.frames if f["phase"] == "query_sums")
     assert late == ["S", "dK", "dQ"] and not any(f["flying"] for f in adds)
     early = [frame["sentence"] for frame in story.frames if frame["made"] == ["S"] and frame["tile"] < 0]
-    assert early[0] == walk_words.FIRST and early[-1] == walk_words.UNREAD
+    assert "of its first tile" in early[0] and "after the last tile" in early[-1]
 
 
 IN_SECTIONS = [n for n in ACCEPTED if any(launch.heads for launch in probed.sample(ACCEPTED[n]).plan.launches)]

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from explainers.stories.bank_conflicts import bank_conflicts, bank_costs, bank_questions, bank_walk, padding
-from explainers.stories.coalescing import sector_costs, sector_walk
+from explainers.stories.coalescing import sector_walk
 from explainers.story import encoding, stage
 from kernels.catalog import KERNELS
 from kernels.core.request import Request
@@ -77,7 +77,7 @@ def test_counts_are_those_of_the_rules_and_probes_in_a_header_are_named_by_it(cp
             offsets[lane] = 4 * word
         assert model.shared_wavefronts(offsets, 16, "load").wavefronts == access["wavefronts"]
     run = cpu_run("02_tiled")
-    table = sector_costs.by_line(run)
+    table = sector_walk.by_line(run)
     assert {place.partition(":")[0] for place in table["source line"]} == {"02_tiled.cu", "softmax.cuh"}
     header = table[table.file == "softmax.cuh"].iloc[0]
     story = sector_walk.explain(run, [(header.file, header.line)])

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from explainers.stories.block_table import block_table, kv_cache, walk_frames, walk_tables
-from explainers.story import encoding, stage
+from explainers.story import stage
 from kernels.catalog import KERNELS
 from kernels.core import reference
 from kernels.core.request import Request
@@ -172,7 +172,7 @@ def test_a_history_has_a_step_for_each_event_and_its_chart_begins_with_the_empty
     assert spec["params"][0] == {"name": "step", "value": 1} and '"expr": "step - 1"' in json.dumps(spec)
     assert len(spec["datasets"]) == 2
     scenario = PRESETS["churn"]
-    made = kv_cache.stage_of(scenario, 16, None, by_hand=False)
+    made = kv_cache.stage_of(scenario, 16, None)
     played = scenario.states(16)
     assert made.step_choice == "moment" and len(made.frames) == len(played)
     course = {state.name: list(state.values) for state in made.state}
@@ -180,8 +180,8 @@ def test_a_history_has_a_step_for_each_event_and_its_chart_begins_with_the_empty
         assert course[name] == [cache.usage(scenario.max_len)[key] for cache, _ in played]
     assert course["reserved contiguously"][-1] == 96 * len(played[-1][0].sequences)
     assert course["free pages"] == [len(cache.free) for cache, _ in played]
-    assert [f["waste"] for f in made.frames] == [kv_cache.usage_sentence(c, scenario.max_len) for c, _ in played]
-    assert encoding.decode(encoding.encode(made))["side"][0]["meta"]["events"][1] == "add A 30"
+    (picture,) = made.views
+    assert picture.meta.note == [kv_cache.usage_sentence(c, scenario.max_len) for c, _ in played]
 
 
 def test_the_strip_of_a_walk_says_entry_page_and_byte_and_adds_up_what_is_read():

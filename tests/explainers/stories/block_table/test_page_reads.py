@@ -6,7 +6,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from explainers.stories.block_table import page_counts, page_reads, reader_questions
+from explainers.stories.block_table import page_reads
+from explainers.stories.block_table.story import WORDS
 from explainers.story import probed
 from kernels.catalog import KERNELS
 from kernels.core.fields import fields_of
@@ -61,7 +62,7 @@ def test_every_paged_kernel_that_attends_is_counted():
 )
 def test_a_block_for_each_query_head_asks_for_what_the_tables_imply_byte_for_byte(name, preset, shape):
     run = run_of(name, preset, **shape)
-    problem, found = run.request.problem, page_counts.count_reads(run, names_of(run))
+    problem, found = run.request.problem, page_reads.count_reads(run, names_of(run))
     token = 2 * problem.head_dim * problem.layout.itemsize  # K and V of one KV head
     asked = np.zeros_like(found.asked)
     filled = np.zeros(problem.num_blocks, int)
@@ -87,7 +88,7 @@ def test_ranges_bring_whole_pages_once_for_a_group_and_a_prefix_once_for_all(nam
     except ProblemError as error:  # a kernel for shared prefixes, where none is shared
         assert preset == "churn" and "share a page" in str(error)
         return
-    problem, found = run.request.problem, page_counts.count_reads(run, names_of(run))
+    problem, found = run.request.problem, page_reads.count_reads(run, names_of(run))
     whole = 2 * problem.layout.page_bytes * kv_heads
     holders = Counter(page for _, page in tokens_in_pages(problem))
     prefix = getattr(problem, "prefix_pages", np.zeros(problem.num_seqs, int))
@@ -109,7 +110,7 @@ def made_of(preset, names=READERS):
                 runs.append(run_of(name, preset, num_kv_heads=kv_heads, dtype="float16"))
             except ProblemError:
                 continue
-    found = [page_counts.count_reads(run, names_of(run)) for run in runs]
+    found = [page_reads.count_reads(run, names_of(run)) for run in runs]
     tables = runs[0].request.problem.block_tables
     holders = [[f"S{n}" for n, t in enumerate(tables) if page in t] for page in range(len(found[0].filled))]
     return found, page_reads.stage_of(found, holders, [["#000000"] * len(h) for h in holders], None)
@@ -149,7 +150,7 @@ def test_unshared_pages_are_read_alike_and_the_questions_keys_are_the_counts():
     assert table["bytes asked for"].tolist() == [166912] * 3
     assert (table["distinct bytes"] * table["asked for / distinct"]).tolist() == [166912] * 3
     found, _ = made_of("shared_prompt")
-    asked = {q.id: q for q in reader_questions.page_reads(found, "page_reads")}
+    asked = {q.id: q for q in WORDS.questions(page_reads.asked(found), 0)}
     assert set(asked) == {"page_times", "fewest", "busiest"}
     one = found[asked["page_times"].step]
     assert asked["page_times"].options[asked["page_times"].answer] == f"{one.most.max()} times" == "12 times"
@@ -174,8 +175,8 @@ def test_one_is_told_as_one():
         page_distinct=np.where(pages, one.page_distinct, 0),
     )
     whole = replace(half, kernel="whole", asked=2 * half.asked)
-    why = {q.id: q for q in reader_questions.page_reads([whole, half], "page_reads")}
+    why = {q.id: q for q in WORDS.questions(page_reads.asked([whole, half]), 0)}
     assert why["fewest"].why.endswith("It reads its busiest page once, and whole reads one 2 times.")
     assert ": 1 reader reads page 0. How many times" in why["page_times"].text
-    why = {q.id: q.why for q in reader_questions.page_reads([half], "page_reads")}
+    why = {q.id: q.why for q in WORDS.questions(page_reads.asked([half]), 0)}
     assert why["page_times"].endswith("so once each.")

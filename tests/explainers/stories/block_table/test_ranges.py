@@ -7,13 +7,13 @@ from functools import cache
 import numpy as np
 import pytest
 
-from explainers.stories.block_table import range_questions, range_tables, range_walk, ranges
+from explainers.stories.block_table import range_walk, ranges
+from explainers.stories.block_table.story import WORDS
 from explainers.story import probed
 from explainers.story.stage import Provenance
 from kernels.catalog import KERNELS
 from kernels.core.request import Request
 from kernels.core.scope import Scope
-from kernels.families.paged.cache import Fp8WriteProblem
 from kernels.kv_cache.scenarios import PRESETS
 from kernels.run import execute
 
@@ -21,11 +21,10 @@ SHOWN = probed.accepting(ranges)
 WHOLE = next(name for name, spec in SHOWN.items() if not ranges.shares(spec))
 PREFIX = next(name for name, spec in SHOWN.items() if ranges.shares(spec))
 NAMES = "ABCDEFGH"
-EIGHT = "float8_e4m3"
 CASES = [
-    (WHOLE, "one_long", {"ranges": 5, "cache_dtype": EIGHT}),
+    (WHOLE, "one_long", {"ranges": 5}),
     (WHOLE, "churn", {"ranges": 1, "dtype": "bfloat16"}),
-    (PREFIX, "shared_prompt", {"ranges": 2, "cache_dtype": EIGHT, "num_heads": 8, "num_kv_heads": 2}),
+    (PREFIX, "shared_prompt", {"ranges": 2, "num_heads": 8, "num_kv_heads": 2}),
 ]
 MORE = [
     (WHOLE, "churn", {}),
@@ -222,50 +221,18 @@ def test_the_plan_says_who_shares_which_pages_and_who_shares_none():
     assert "merges the 2 in the same launch, the prefix's from the launch before: m = max m_i" in merge
 
 
-def test_what_8_bits_cost_is_told_step_by_step_against_keys_that_were_not_rounded():
-    case = (WHOLE, "one_long", (("ranges", 5), ("cache_dtype", EIGHT)))
-    problem = run_of(*case).request.problem
-    exact = list(problem.scores(dequantised=False))
-    rounded = list(problem.seen())
-    drawn = list(problem.seen(dequantised=False))
-    for story in stories_of(*case):
-        off = np.abs(story.scores - exact[story.sequence][story.head])
-        assert 0.01 < off.max() < 0.5 and np.allclose(story.errors.scores, off)
-        keys = np.abs(rounded[story.sequence][1] - drawn[story.sequence][1])[:, story.kv_head].max(axis=1)
-        for unit in story.units:
-            for tile in unit["tiles"]:
-                said, here = story.frames[tile["since"]]["sentence"], slice(tile["first"], tile["end"])
-                assert f"In 8 bits K is off by up to {keys[here].max():.4g}" in said
-                assert f"a score by up to {off[here].max():.4g}." in said
-        o = problem.attention(dequantised=False)["o"][story.sequence, story.head]
-        assert story.errors.output == pytest.approx(np.abs(story.o - o).max())
-        assert f"O is off by up to {story.errors.output:.4g}." in story.frames[-1]["sentence"]
-
-
-def test_8_bits_halve_the_bytes_and_move_the_output_and_16_bits_say_nothing_of_rounding():
-    story = range_walk.walk(run_of(WHOLE, "churn", ()), NAMES, 0, 0)
-    assert story.errors is None and not any("8 bits" in frame["sentence"] for frame in story.frames)
-    wide, narrow = (run_of(WHOLE, "churn", (("cache_dtype", kind),)) for kind in ("", EIGHT))
-    table = range_tables.cache_blocks([wide, narrow])[1]
-    rows = [dict(zip(table["columns"], row)) for row in table["rows"]]
-    read = [row["bytes read of K and V"] for row in rows]
-    pages = int(wide.request.problem.work_list.units[:, 2].sum())
-    assert read[0] == 2 * pages * wide.request.problem.num_kv_heads * 64 * 16 * 2 == 2 * read[1]
-    assert rows[0]["O off by, at most"] < 2e-3 < rows[1]["O off by, at most"]
-
-
 def test_tables_add_up_and_questions_are_of_the_lists_and_the_weights(run):
     story = range_walk.walk(run, NAMES, 1, 0)
-    table = range_tables.merge_blocks(story, "B")[0]
+    table = ranges.merge_blocks(story, "B")[0]
     column = table["columns"].index("l_i e^(m_i - m)")
     amounts = [row[column] for row in table["rows"]]
     assert sum(amounts[:-1]) == pytest.approx(amounts[-1]) and amounts[-1] == pytest.approx(story.merged["l"], rel=1e-5)
-    listed = range_tables.list_blocks(story, NAMES)[0]
+    listed = ranges.list_blocks(story, NAMES)[0]
     assert len(listed["rows"]) == sum(len(whole.table) for whole in story.lists)
     assert sum(listed["lit"]) == len(story.units)
     names = NAMES[: run.request.problem.num_seqs]
     made = ranges.stage_of(run, names, ["#000"] * len(names), (1, 0), Provenance("executed", ""))
-    found = {question.id: question for question in range_questions.ranges(made)}
+    found = {question.id: question for question in WORDS.questions(ranges.asked(made), len(made.frames) - 1)}
     story = range_walk.walk(run, names, 1, 0)
     own = story.lists[-1]
     longest = max(
@@ -276,27 +243,3 @@ def test_tables_add_up_and_questions_are_of_the_lists_and_the_weights(run):
     if len(story.units) > 1:
         weights = logged(run, "weight", sequence=1, head=0).value
         assert found["weight"].answer == pytest.approx(weights.min(), rel=5e-3)
-
-
-def test_what_a_cache_of_8_bits_keeps_of_new_tokens_is_told_token_by_token():
-    problem = Fp8WriteProblem(2, 64, 16, "float16", 4, 3, (5, -1, 17))
-    spec = next(spec for spec in KERNELS.values() if spec.problem_type is Fp8WriteProblem)
-    run = execute.run(Request(spec, problem, scope=Scope(0, 3)))
-    inputs, table = problem.inputs(), range_tables.rounding_blocks(run)[1]
-    rows = [dict(zip(table["columns"], row)) for row in table["rows"]]
-    assert [row["slot"] for row in rows] == [5, 17]
-    for row in rows:
-        came = inputs["key"][row["token"]].astype(np.float64)
-        cut = np.abs(came) > 448 * inputs["k_scale"][:, None].astype(np.float64)
-        assert row["K cut off at 448"] == cut.sum()
-        scaled = came / inputs["k_scale"][:, None]
-        kept = np.clip(scaled, -448, 448).astype(np.float32).astype(problem_type()).astype(np.float64)
-        assert row["K off by, at most"] == pytest.approx(
-            np.abs(kept * inputs["k_scale"][:, None] - came).max(), rel=1e-3
-        )
-
-
-def problem_type():
-    import ml_dtypes
-
-    return ml_dtypes.float8_e4m3fn

@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from explainers.stories.block_table import cache_questions, generated_text, serving
+from explainers.stories.block_table import generated_text, serving
+from explainers.stories.block_table.story import WORDS
 from explainers.stories.block_table.subjects import Serving
 from explainers.story import encoding
 from kernels.families.paged.problem import PagedProblem
@@ -16,9 +17,10 @@ from kernels.kv_cache.scheduler import alone, read_visits, serve
 @pytest.mark.parametrize("scenario", SERVED.values(), ids=SERVED)
 def test_every_step_shows_the_cache_as_it_stands_then(scenario, block_size):
     made = serving.stage_of(scenario, block_size, PagedProblem.of_cache(scenario.states(block_size)[-1][0]).layout)
+    frames = serving.serving_frames(scenario, block_size, 0)
     steps, played, ends = scenario.steps(block_size), scenario.states(block_size), list(made.step_values)
     assert made.step_choice == "moment" and ends[-1] == len(played) - 1 and len(made.frames) == len(steps) + 1
-    for frame, end in zip(made.frames, ends):
+    for frame, end in zip(frames, ends):
         cache = played[end][0]
         assert {s["name"]: s["table"] for s in frame["sequences"]} == {s.name: s.table for s in cache.sequences}
         assert set(frame["pages"]) | set(frame["free"]) == set(range(cache.num_blocks))
@@ -30,9 +32,9 @@ def test_every_step_shows_the_cache_as_it_stands_then(scenario, block_size):
         assert slack == frame["usage"]["slack"]
     strip = {(state.name, state.unit): list(state.values) for state in made.state}
     token = 2 * 2 * 64 * 4  # K and V of two KV heads in fp32
-    assert strip["slack", "B"] == [frame["usage"]["slack"] * token for frame in made.frames]
+    assert strip["slack", "B"] == [frame["usage"]["slack"] * token for frame in frames]
     written = [p + d for p, d in zip(strip["tokens prefilled", ""], strip["tokens decoded", ""])]
-    assert written == [len(frame["new"]) for frame in made.frames]
+    assert written == [len(frame["new"]) for frame in frames]
     assert strip["tokens decoded", ""][1:] == [len(step.decoded) for step in steps]
     json.dumps(encoding.decode(encoding.encode(made)))
 
@@ -123,36 +125,39 @@ def test_pages_are_compared_with_a_server_that_has_none():
 
 @pytest.mark.parametrize("scenario", SERVED.values(), ids=SERVED)
 def test_the_questions_are_of_the_caches_numbers(scenario):
-    made = serving.stage_of(scenario, 16, None)
-    asked = {q.id: q for q in cache_questions.serving(made)}
+    frames = serving.serving_frames(scenario, 16, 0)
+    asked = {q.id: q for q in WORDS.questions(serving.asked(scenario, 16), 0)}
     assert set(asked) <= {"at_once", "fork", "waits"}
     reserved = scenario.slots // scenario.max_len
     assert f"holds {reserved} request" in asked["at_once"].text
     served = {visit.name for visit in scenario.visits if visit.answer}
-    forks = [visit["start"] for visit in made.views[0].meta["visits"] if not visit["prompt"] and visit["parent"]]
-    before = made.frames[: min(forks, default=len(made.frames))]  # the next question is about the fork
+    visits = serving.visits_of(scenario, scenario.steps(16), scenario.states(16))
+    forks = [visit["start"] for visit in visits if not visit["prompt"] and visit["parent"]]
+    before = frames[: min(forks, default=len(frames))]  # the next question is about the fork
     most = max(sum(s["name"] in served for s in frame["sequences"]) for frame in before)
     assert most > reserved and f"the pool holds {most} requests" in asked["at_once"].why
 
 
 def test_a_fork_copies_only_the_block_table_and_a_request_waits_for_pages_that_others_may_take():
-    made = serving.stage_of(SERVED["one_prompt"], 16, None)
-    fork = next(q for q in cache_questions.serving(made) if q.id == "fork")
-    before, after = made.frames[fork.step - 1], made.frames[fork.step]
+    scenario = SERVED["one_prompt"]
+    frames = serving.serving_frames(scenario, 16, 0)
+    fork = next(q for q in WORDS.questions(serving.asked(scenario, 16), 0) if q.id == "fork")
+    before, after = frames[fork.step - 1], frames[fork.step]
     tables = {s["name"]: s["table"] for s in after["sequences"]}
     assert tables["C2"] == tables["C"] and len(before["free"]) == len(after["free"])  # no page is taken
     assert fork.options[fork.answer] == f"Only the block table, {len(tables['C'])} page numbers"
     last = fork.reasons[fork.options.index("Only the last page, which is not full")]
-    copied = next(n for n in range(fork.step + 1, len(made.frames)) if made.frames[n]["copied"])
+    copied = next(n for n in range(fork.step + 1, len(frames)) if frames[n]["copies"])
     assert f"In step {copied} somebody writes into it" in last
-    assert made.frames[copied]["copied"][0][0] == tables["C"][-1]
-    waits = next(q for q in cache_questions.serving(made) if q.id == "waits")
-    frame = made.frames[waits.step]
+    assert frames[copied]["copies"][0][0] == tables["C"][-1]
+    waits = next(q for q in WORDS.questions(serving.asked(scenario, 16), 0) if q.id == "waits")
+    frame = frames[waits.step]
     assert (
         waits.text == f"In step {waits.step}, {len(frame['free'])} pages are free. Why does {frame['waiting'][0]} wait?"
     )
-    start = next(v["start"] for v in made.views[0].meta["visits"] if v["name"] == frame["waiting"][0])
-    assert f"starts in step {start}" in waits.why and frame["waiting"][0] not in made.frames[start]["waiting"]
+    visits = serving.visits_of(scenario, scenario.steps(16), scenario.states(16))
+    start = next(v["start"] for v in visits if v["name"] == frame["waiting"][0])
+    assert f"starts in step {start}" in waits.why and frame["waiting"][0] not in frames[start]["waiting"]
 
 
 # ---- the text of a model over a served cache ----

@@ -8,8 +8,8 @@ from types import SimpleNamespace
 import pandas as pd
 import pytest
 
-from explainers.stories.fusion import moves, one_launch, times
-from explainers.stories.fusion.story import STORY, WORDS, Pair, data_of
+from explainers.stories.fusion import moves, times
+from explainers.stories.fusion.story import STORY, WORDS, Pair, data_of, layer, one_launch
 from explainers.story import axes, encoding, stage
 from kernels.catalog import current
 from kernels.core.request import Request
@@ -122,7 +122,11 @@ def test_the_times_come_from_the_nearest_recorded_problem(tmp_path, monkeypatch)
     assert near["separate"] == 2 and near["fused"] == 1
     made = STORY.stage(pair, RUNNER)
     asked = {question.id: question for question in made.questions}
-    assert "2.00 times" in asked["graph_gain"].options[asked["graph_gain"].answer]
+    gain = asked["graph_gain"]
+    assert "2.00 times" in gain.options[gain.answer] and gain.view == made.views[1].id
+    ((clock,),) = made.views[1].meta.lines
+    covered = [bar.value for bar in clock.bars if bar.datum["time"] == gain.covers[0]["time"]]
+    assert clock.key == gain.covers[0]["figure"] and covered[0] / covered[1] == 2
     assert asked["why_faster"].options[asked["why_faster"].answer] == "The saved launch"
     said = "recorded on Small GPU, 20.*, with 1 token, 32 query heads and 8 KV heads of 128, float16"
     assert re.search(said, near["source"]) and "1.00 in place of 2.00 µs (recorded, sustained)" in made.summary
@@ -146,7 +150,7 @@ def test_each_chain_has_one_time_on_the_page_and_it_is_the_tables():
     us = [*rows.set_index("name").sustained_us[[pair.separate.kernel.name, COMPILED, pair.request.kernel.name]]]
     assert [bar.text for bar in bars] == [f"{one:.2f} µs" for one in us]
     asked = [asdict(question) for question in made.questions]
-    said = json.dumps([made.summary, made.frames, asked, made.views[1].meta], ensure_ascii=False)
+    said = json.dumps([made.summary, made.frames, asked, asdict(made.views[1].meta)], ensure_ascii=False)
     for one in us:
         near_ones = {
             text for text in re.findall(r"(\d+\.\d\d)(?: µs| in place)", said) if abs(float(text) / one - 1) < 0.006
@@ -174,13 +178,12 @@ def rows_of(case):
 
 
 def test_the_products_that_one_launch_would_repeat_exceed_those_of_attention():
-    layer = one_launch.LAYER
-    assert layer.repeated_flops > layer.attention_flops > 0
-    tiny = one_launch.Layer("tiny", tokens=4, hidden=8, num_heads=4, num_kv_heads=2, head_dim=16, tile=2)
+    assert layer()["repeated"] > layer()["attention"] > 0
+    tiny = layer(tokens=4, hidden=8, heads=4, kv_heads=2, head_dim=16, tile=2)
     one_key = 2 * 8 * 2 * 16  # flops of k and v of a key in one head
     seen = [2, 4]  # keys that each query tile sees
-    assert tiny.repeated_flops == (4 * sum(seen) - 2 * 4) * one_key
-    assert all(len(part.split()) <= 25 for said in one_launch.sentences() for part in said.split(". "))
+    assert tiny["repeated"] == (4 * sum(seen) - 2 * 4) * one_key
+    assert all(len(part.split()) <= 25 for block in one_launch() for part in block["text"].split(". "))
 
 
 def test_a_size_is_said_for_people():

@@ -235,13 +235,44 @@ def test_the_view_has_the_tile_of_each_key_and_scores_and_output_in_float64(cpu_
     assert len(columns["scores"]) == 50 and columns["o"].shape[1] == len(meta["o_true"]) == 32
     json.dumps(meta)
     run = cpu_run(name, DenseProblem(score_scale=30.0), small_tiles(name))
-    meta = encoding.decode(encoding.encode(online_softmax.view(run, online_softmax.explain(run, 6), 6)))[0]
+    story = online_softmax.explain(run, 6)
+    meta, _ = online_softmax.view(run, story, 6)
     q, k, v = (run.arrays[n].astype(np.float64)[0, 0] for n in "qkv")
     scores = k @ q[6] / np.sqrt(32)
-    assert meta["scores_true"] == pytest.approx(scores, rel=1e-13, abs=1e-13)
-    assert (np.float64(meta["scores_true"]) != np.float32(meta["scores_true"])).any()
-    weights = np.exp(scores - meta["total"]["m"]) / meta["total"]["l"]
+    weights = np.exp(scores - scores.max()) / np.exp(scores - scores.max()).sum()
     assert meta["o_true"] == pytest.approx(weights @ v, rel=1e-11, abs=1e-13)
+    due = weights if meta["ordinary"] else np.exp(scores - story.frames[-1]["m"])
+    counted = online_softmax.counted(story, meta["ordinary"])
+    np.testing.assert_allclose(counted["due"][counted["state"][-1]], due, rtol=1e-11)
+
+
+def test_what_a_row_counts_at_each_step_follows_from_the_logged_factors(cpu_run):
+    """Each factor scales the weights of the tiles before it, and what was logged of l and O before it."""
+    story = online_softmax.explain(cpu_run("03_flash"), 6)
+    counted, frames = online_softmax.counted(story, False), story.frames
+    halved = 0
+    for step, frame in enumerate(frames[:-1]):
+        factors = [(n, f["tile"], f["rescale"]) for n, f in enumerate(frames[: step + 1]) if f["group"] == "rescale"]
+        for key, (p, tile) in enumerate(zip(story.keys.p, story.keys.tile)):
+            due = p * np.prod([factor for _, later, factor in factors if later > tile])
+            assert counted["weight"][counted["state"][step], key] == pytest.approx(due, rel=1e-12)
+        for name, group, found in (("l", "sum", counted["l"][step]), ("o", "output", counted["o_factor"][step])):
+            since = max((n for n, f in enumerate(frames[: step + 1]) if f["group"] == group), default=None)
+            if since is not None:
+                factor = np.prod([one for n, _, one in factors if n > since])
+                assert found == pytest.approx((frame["l"] if name == "l" else 1) * factor, rel=1e-12)
+                halved += factor < 1
+        if frame["o"] >= 0:
+            now = story.o_values[frame["o"]] * counted["o_factor"][step]
+            np.testing.assert_allclose(counted["o_now"][counted["o_state"][step]], now, rtol=1e-6)
+        if frame["group"] in ("sum", "output", "rescale") and frame["l"] is not None:
+            seen = counted["weight"][counted["state"][step], : counted["summed"][step]]
+            assert seen.sum() == pytest.approx(counted["l"][step], rel=1e-5) and not counted["l_off"][step]
+            assert not counted["off"][counted["state"][step], : frame["weighed"]].any()
+        if frame["group"] == "rescale" and frame["m_before"] is not None:
+            assert counted["is_power"][step]
+    assert halved and not counted["o_off"].any()
+    np.testing.assert_array_equal(counted["o_now"][counted["o_state"][-1]], story.o_values[-1])
 
 
 def test_a_max_that_is_wrong_or_nan_is_told_as_wrong_and_one_that_is_not_subtracted_is_said(variant, cpu_run):

@@ -1,6 +1,5 @@
 """Precision: the parts of an error add up to the kernel's own output, and none is larger than its rounding allows."""
 
-import itertools
 from collections import Counter
 from dataclasses import replace
 
@@ -11,7 +10,8 @@ import pytest
 from conftest import small_tiles
 
 from explainers.stories.online_softmax import online_softmax
-from explainers.stories.precision import error_questions, error_tables, precision, precision_charts, replays, rounding
+from explainers.stories.precision import error_tables, precision, rounding
+from explainers.stories.precision import story as page
 from explainers.stories.precision.replay import STAGES, rms
 from explainers.story import encoding, picture, probed, stage, terms
 from kernels.catalog import KERNELS
@@ -222,12 +222,13 @@ def test_without_max_subtraction_fp16_weights_overflow_where_they_are_rounded():
     replay = rounding.replay(run)
     finite = np.isfinite(replay.so_far)
     assert finite[: AT["weights"]].all() and not finite[AT["weights"] :].any()
-    story = precision.explain(run)
-    made = precision.stage_of(story, run, stage.provenance(run), ("", ""), [])
+    story = page.explain(run)
+    made = page.stage_of(story, run, stage.provenance(run), ("", ""), [])
     assert made.summary == "O holds NaN or infinity from the step Weights rounded on."
-    assert "From here on O holds NaN or infinity." in story.frames[AT["weights"]]["sentence"]
-    assert encoding.decode(encoding.encode(made))["views"][0]["meta"]["runs"][0]["error"] in ("nan", "inf")
-    assert "NaN" in error_tables.meaning(replay)
+    assert "From here on O holds NaN or infinity." in made.frames[AT["weights"]]["sentence"]
+    bars = encoding.decode(encoding.encode(made))["views"][0]["meta"]["lines"][0][1]["bars"]
+    assert next(bar for bar in bars if bar["strong"])["text"] in ("NaN", "inf")
+    assert "NaN" in page.meaning(replay)
 
 
 def test_a_log_that_is_not_what_was_written_is_told_in_the_stages_around_it():
@@ -236,9 +237,9 @@ def test_a_log_that_is_not_what_was_written_is_told_in_the_stages_around_it():
     first = arrays["o"][0, 0, 0].astype(np.float32)
     arrays["o"][0, 0, 0] = (first * 1.1).astype(arrays["o"].dtype)
     wrong = replace(run, arrays=arrays)
-    story = precision.explain(wrong)
+    story = page.explain(wrong)
     assert not story.chosen.ends_there
-    made = precision.stage_of(story, wrong, stage.provenance(wrong), ("", ""), [])
+    made = page.stage_of(story, wrong, stage.provenance(wrong), ("", ""), [])
     assert any("Do not trust its parts" in said for said in made.provenance.warnings)
     # What is logged is taken as it is: a weight that is off shows in the exponential, and O as logged takes it back.
     run = run_of("03_flash", {"seq_len": 64})
@@ -261,66 +262,71 @@ def four(made):
     """06_mma in fp16, with the other types beside."""
     runs = [made(name, changes, "plain")[0] for name, changes in TYPES if name in ("03_flash", "08b_three_bfloat16")]
     chosen, low = (made("06_mma", {"dtype": dtype}, "plain")[0] for dtype in ("float16", "bfloat16"))
-    return chosen, precision.explain(chosen, [*runs, low])
+    return chosen, page.explain(chosen, [*runs, low])
 
 
 def test_the_summary_frames_and_picture_have_the_errors_of_the_replay(four):
-    _, story = four
-    made = story.chosen
-    assert [frame["phase"] for frame in story.frames] == list(STAGES)
-    for number, frame in enumerate(story.frames):
-        assert frame["part"] == made.sizes[number] and frame["so_far"] == made.so_far[number]
-        if number:
-            small = 0 < made.sizes[number] < 0.02 * made.so_far[number - 1]
-            assert ("hardly moves" if small else replays.short(made.so_far[number])) in frame["sentence"]
-    assert replays.short(np.abs(made.o[-1]).max()) in story.frames[-1]["sentence"]
-    at = made.worst_rows()[0] - made.rows[0]
-    assert np.abs(made.o[-1, at]).max() == np.abs(made.o[-1]).max()
-    lit = [set(frame.get("lines", {})) for frame in story.frames]
+    run, story = four
+    replay = story.chosen
+    made = page.stage_of(story, run, stage.provenance(run), ("", ""), [("float64", "no kernel has it.")])
+    assert [frame["phase"] for frame in made.frames] == list(STAGES)
+    for number, frame in enumerate(made.frames[1:], 1):
+        small = 0 < replay.sizes[number] < 0.02 * replay.so_far[number - 1]
+        assert ("hardly moves" if small else error_tables.short(replay.so_far[number])) in frame["sentence"]
+    assert error_tables.short(np.abs(replay.o[-1]).max()) in made.frames[-1]["sentence"]
+    at = replay.worst_rows()[0] - replay.rows[0]
+    assert np.abs(replay.o[-1, at]).max() == np.abs(replay.o[-1]).max()
+    lit = [set(frame.get("lines", {})) for frame in made.frames]
     assert not lit[0] and all(lit[1:]) and lit[AT["sum"]] != lit[AT["output"]]
     # The share of the squared error was told as if it were the plain ratio of two squares.
-    replay = four[1].chosen
-    summary, most = precision._summary(replay), int(np.argmax(replay.shares))
-    assert summary.endswith(f"The largest part comes from the step \u201c{replays.TITLES[STAGES[most]]}\u201d.")
-    assert [s.name for s in precision.states(replay)][2] == "of the squared error, by covariance"
-    assert "by covariance" in terms.TERMS
-    run, story = four
-    shown = precision.view(story, [("float64", "no kernel has it.")])
-    for name, errors in (("S", made.score), ("P", made.weight), ("l", made.sum), ("O", made.o)):
-        kept = shown.columns[name][shown.meta["at"][name]]
-        assert np.array_equal(kept, errors, equal_nan=True)
+    most = int(np.argmax(replay.shares))
+    assert made.summary.endswith(f"The largest part comes from the step “{error_tables.TITLES[STAGES[most]]}”.")
+    assert made.state[2].name == "of the squared error, by covariance" and "by covariance" in terms.TERMS
+    shown = made.views[0]
+    (steps, types), (missing,), maps = shown.meta.lines
+    assert [bar.value for bar in steps.bars] == replay.sizes[1:].tolist()
+    assert [bar.now for bar in steps.bars] == [[n] for n in range(1, len(STAGES))]
+    assert all(f"{one.label}: Scores moves O by {one.sizes[2]:.6g}" in steps.bars[1].tip for one in story.all)
+    assert [(bar.name, bar.value, bar.strong) for bar in types.bars] == [
+        (one.label, one.so_far[-1], one is replay) for one in story.all
+    ]
+    assert missing.lines[0].texts == ["float64 is missing: no kernel has it."]
+    for panel, errors in zip(maps, (replay.score, replay.weight, replay.sum, replay.o)):
+        assert np.array_equal(shown.columns[panel.column][panel.at], errors, equal_nan=True)
+        most = np.nanmax(np.abs(errors[-1]))
+        assert panel.title[-1][0].endswith(f"up to {error_tables.short(most)}") and panel.title[0][0].endswith("none")
     assert [len(shown.columns[name]) for name in "SPlO"] == [3, 6, 5, 8]  # what a stage leaves as it is goes once
-    assert [r["label"] for r in shown.meta["runs"]] == [r.label for r in story.all]
-    assert [r["chosen"] for r in shown.meta["runs"]].count(True) == 1
-    assert all(a["error"] <= b["error"] for a, b in itertools.pairwise(shown.meta["runs"]))
-    assert len(encoding.encode(precision.stage_of(story, run, stage.provenance(run), ("", ""), []))) < 1_000_000
+    assert len(encoding.encode(made)) < 1_000_000
 
 
 def test_tables_questions_and_the_worst_row_have_the_replays_numbers(four):
-    _, story = four
+    run, story = four
     table = error_tables.types_table(story)
     assert list(table["computes in"]) == [r.label for r in story.all] and table.chosen.sum() == 1
-    assert list(table["RMS error of O"]) == [replays.short(r.so_far[-1]) for r in story.all]
+    assert list(table["RMS error of O"]) == [error_tables.short(r.so_far[-1]) for r in story.all]
     parts = error_tables.parts_table(story)
     assert parts.shape == (4, len(STAGES))
-    most, types = error_questions.questions(story)
+    most, types = page.stage_of(story, run, stage.provenance(run), ("", ""), []).questions
     made = story.chosen
-    assert most.options[most.answer] == replays.ASKED[STAGES[int(np.argmax(made.sizes))]]
+    assert most.options[most.answer] == page.ASKED[STAGES[int(np.argmax(made.sizes))]]
     other = next(r for r in story.others if r.label == "bfloat16")
     ratio = other.so_far[-1] / made.so_far[-1]
     assert "bfloat16 in place of float16" in types.text and 4 < ratio < 16
     assert types.options[types.answer] == "It grows about 8 times" and types.reasons[types.answer] == ""
-    assert f"{replays.short(other.so_far[-1])} in bfloat16, {replays.short(made.so_far[-1])} in float16" in types.why
-    said = [error_tables.meaning(r) for r in story.all]
+    assert (
+        f"{error_tables.short(other.so_far[-1])} in bfloat16, {error_tables.short(made.so_far[-1])} in float16"
+        in types.why
+    )
+    said = [page.meaning(r) for r in story.all]
     assert all("rounds O to bfloat16 next" in s for s in said[:2]) and all("noise" in s for s in said[2:])
     rows = error_tables.worst_rows_table(made)
-    assert rows.O.iloc[0] == replays.short(np.abs(made.o[-1]).max())
+    assert rows.O.iloc[0] == error_tables.short(np.abs(made.o[-1]).max())
     run, story = four
-    said, row = error_tables.lead_sentence(story.chosen)
+    said, row = page.lead_sentence(story.chosen)
     assert row == story.chosen.worst_rows()[0] and f"is {row}" in said
-    assert f"this is {replays.short(online_softmax.explain(run, int(row)).error)}." in said
+    assert f"this is {error_tables.short(online_softmax.explain(run, int(row)).error)}." in said
     plain = next(r for r in story.others if r.label == "float32")
-    assert "Online softmax" not in error_tables.lead_sentence(plain)[0]  # where no input is rounded there is one number
+    assert "Online softmax" not in page.lead_sentence(plain)[0]  # where no input is rounded there is one number
 
 
 def data_of(chart):
@@ -334,19 +340,19 @@ def test_charts_have_the_errors(four, made):
     replay = story.chosen
     tiles = {
         (r["of"], r["row"] - replay.rows[0], r["key tile"]): r["largest error"]
-        for r in data_of(precision_charts.tiles(replay))
+        for r in data_of(error_tables.tiles(replay))
     }
     for row, tile in ((0, 0), (7, 3), (15, 5)):
         first, end = replay.edges[tile]
         assert tiles["a score", row, tile] == np.abs(replay.score[-1, row, first:end]).max()
         assert tiles["O so far", row, tile] == replay.tile[-1, row, tile]
         assert tiles["l, of itself", row, tile] == abs(replay.sum[-1, row, tile])
-    spread = data_of(precision_charts.spread(story))
+    spread = data_of(error_tables.spread(story))
     mine = [r for r in spread if r["computes in"] == "float16" and r["stage"] == len(STAGES)]
     errors = np.abs(replay.o[-1])
     assert len(mine) > 40 and all(np.isclose(r["share"], (errors <= r["error"]).mean()) for r in mine)
     runs = [run_of("06_mma", {"seq_len": 32, "score_scale": scale}) for scale in (1.0, 3.0)]
     table = error_tables.sweep_table("score_scale", [rounding.replay(run) for run in runs])
-    lines = data_of(precision_charts.sweep("score_scale", table))
+    lines = data_of(error_tables.sweep("score_scale", table))
     assert [r["relative error"] for r in lines] == list(table["relative error"])
     assert table["RMS error of O"][1] > table["RMS error of O"][0]

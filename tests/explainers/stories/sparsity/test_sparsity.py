@@ -13,9 +13,8 @@ from explainers.stories.sparsity import (
     executions,
     mask_times,
     mask_walk,
-    sparsity,
     sparsity_ledger,
-    sparsity_questions,
+    story,
 )
 from explainers.stories.sparsity.block_mask import FULL, PARTIAL
 from explainers.story import picture, probed
@@ -24,7 +23,7 @@ from kernels.core.request import Request
 from kernels.core.scope import Scope
 from kernels.run import execute
 
-ACCEPTED = [name for name, spec in KERNELS.items() if sparsity.accepts(spec)]
+ACCEPTED = [name for name, spec in KERNELS.items() if story.STORY.accepts(spec)]
 LISTED = [name for name in ACCEPTED if block_mask.has_lists(probed.sample(KERNELS[name]))]
 MASKS = [
     {"mask": "sinks", "window": 192},
@@ -84,7 +83,7 @@ def check_row(run, walk, sees):
     assert np.allclose(walk.scores[sees], due[sees], atol=2e-3)
     sink = problem.logits[head % problem.num_heads]
     m, l = float(sink), float(np.isfinite(sink))
-    for frame in walk.frames[1:-1]:
+    for frame, said in list(zip(walk.steps, walk.frames))[1:-1]:
         part = slice(frame["column"] * walk.lists.block_kv, (frame["column"] + 1) * walk.lists.block_kv)
         mine = due[part][sees[part]]
         assert frame["seen"] == len(mine) and (frame["m_before"], frame["l_before"]) == pytest.approx((m, l), rel=2e-3)
@@ -93,7 +92,7 @@ def check_row(run, walk, sees):
             l = l * np.exp(m - after) + np.exp(mine - after).sum()
         m = after
         assert (frame["m"], frame["l"]) == pytest.approx((m, l), rel=2e-3, abs=1e-6)
-        assert frame["sentence"].startswith(f"Block {frame['column']} is ")
+        assert said["sentence"].startswith(f"Block {frame['column']} is ")
     last = walk.frames[-1]
     if l:
         assert walk.lse == pytest.approx(m + np.log(l), rel=2e-3) and f"{walk.lse:.4g}" in last["sentence"]
@@ -105,7 +104,7 @@ def check_row(run, walk, sees):
 def test_a_query_block_without_blocks_says_that_its_rows_are_0_and_lse_is_minus_infinity(name):
     run = run_of(name, 1, mask="drawn", drawn=((0,), (), (1,)), causal=False)
     walk = mask_walk.explain(run, 70)
-    assert not walk.entries and len(walk.frames) == 2 and walk.frames[-1]["loaded"] == 0
+    assert not walk.entries and len(walk.frames) == 2 and walk.steps[-1]["loaded"] == 0
     assert "64 rows see no key" in walk.frames[0]["sentence"]
     assert walk.frames[1]["sentence"].startswith("Each row saw no key: the kernel writes O = 0 and lse = -inf.")
 
@@ -115,14 +114,14 @@ def test_a_build_without_its_mask_says_what_a_row_sees_and_what_the_kernel_score
     switch = "PATTERNS" if name in LISTED else "WINDOW"
     run = run_of(name, settings=((switch, 0),), seq_len=100, window=20)
     walk, sees = mask_walk.explain(run, 60), mask_of(run)[60]
-    first = next(frame for frame in walk.frames if frame["column"] == 0)
+    first = next({**one, **said} for one, said in zip(walk.steps, walk.frames) if one["column"] == 0)
     assert first["seen"] == sees[:64].sum() == 20
     scored = 64 if name in LISTED else 61  # a window's own end is no part of the build
     assert (
         f"row 60 sees 20 of its 64 keys, but the kernel scores {scored}. The first scores of row 60"
         in first["sentence"]
     )
-    assert "partial" not in {question.id for question in sparsity_questions.questions(walk)}
+    assert "partial" not in {question.id for question in mask_walk.WORDS.questions(walk.data, len(walk.steps) - 1)}
 
 
 @pytest.mark.parametrize("name", LISTED)
@@ -131,7 +130,7 @@ def test_what_lies_past_the_last_key_is_scored_by_a_build_without_patterns_and_i
     walk = mask_walk.explain(run_of(name, settings=(("PATTERNS", 0),), **fields), 3)
     assert "sees 36 of its 36 keys, but the kernel scores 64, 28 past the last key." in words(walk.frames)
     whole = mask_walk.explain(run_of(name, **fields), 3)
-    assert "partial" not in {question.id for question in sparsity_questions.questions(whole)}
+    assert "partial" not in {question.id for question in mask_walk.WORDS.questions(whole.data, len(whole.steps) - 1)}
     assert "but the kernel" not in words(whole.frames)
 
 
@@ -141,7 +140,7 @@ def test_m_is_not_called_the_max_where_it_does_not_follow_it(name):
         fields = {"seq_len": 100, "window": 100, "causal": False, "sink_logits": sink}
         run = run_of(name, settings=(("SUBTRACT_MAX", 0),), **fields)
         walk = mask_walk.explain(run, 3)
-        first, second = walk.frames[1:3]
+        first, second = ({**one, **said} for one, said in list(zip(walk.steps, walk.frames))[1:3])
         begins = "Row 3's m goes from 0.912 to 0" if sink else "The first scores of row 3 make m 0"
         assert f"{begins}, though the row's max is {first['tile_max']:.4g}" in first["sentence"]
         highest = max(first["tile_max"], second["tile_max"])
@@ -154,10 +153,15 @@ def test_a_mask_is_drawn_from_its_lists_element_for_element(name):
     run = run_of(name, seq_len=300, **kind)
     lists, mask = block_mask.lists_of(run)[0], mask_of(run)
     assert np.array_equal(block_mask.seen_of(lists, 300, 300), mask)
-    meta, columns = sparsity.view(run, mask_walk.explain(run, 5))
-    bits = columns["seen"].reshape(300, -1).astype(int)[:, :, None] >> np.arange(sparsity.WORD) & 1
-    assert meta["elements"] and np.array_equal(bits.reshape(300, -1)[:, :300], mask)
+    columns = story.view(run, mask_walk.explain(run, 5)).columns
+    bits = columns["elements"].reshape(300, -1).astype(int)[:, :, None] >> np.arange(story.WORD) & 1
+    assert np.array_equal(bits.reshape(300, -1)[:, :300], mask)
     assert columns["kinds"].size == lists.kv_indices.size
+    block_q, block_kv = lists.block_q, lists.block_kv
+    for (row, column), seen in np.ndenumerate(columns["seen"]):
+        block = mask[row * block_q : (row + 1) * block_q, column * block_kv : (column + 1) * block_kv]
+        assert (seen, columns["pairs"][row, column]) == (block.sum(), block.size)
+        assert columns["bytes"][row, column] == block.shape[1] * run.request.problem.head_dim * 4
 
 
 @pytest.mark.parametrize("name", ACCEPTED)
@@ -176,7 +180,7 @@ def test_what_the_probes_counted_is_what_the_lists_say_byte_for_byte(name, lengt
                 by_hand += min(block_kv, length - column)
     assert made.bytes == by_hand * 2 * problem.head_dim * 2 * problem.num_heads
     walk = mask_walk.explain(run, block_mask.place_of(run.request).first)
-    assert sum(walk.loaded) == walk.frames[-1]["loaded"]
+    assert sum(walk.loaded) == walk.steps[-1]["loaded"]
     assert walk.loaded == [min(block_kv, length - c * block_kv) * problem.head_dim * 4 for c, _ in walk.entries]
     assert made.seen == mask.sum() * 2
     table = sparsity_ledger.table(made).set_index("")
@@ -258,7 +262,7 @@ def test_times_are_next_to_the_fastest_dense_one_and_say_which_kernels_add_the_m
 def test_the_keys_of_the_questions_come_from_the_lists_and_the_trace():
     run = run_of(item=5, mask="sinks", window=192)
     walk, sees = mask_walk.explain(run, 326), mask_of(run)
-    skipped, partial = sparsity_questions.questions(walk)
+    skipped, partial = mask_walk.WORDS.questions(walk.data, len(walk.steps) - 1)
     block = skipped.shows["col"]
     assert not sees[320:384, 64 * block : 64 * block + 64].any()
     assert skipped.options[skipped.answer] == "It never loads the block"

@@ -34,7 +34,7 @@ def story(run):
 
 
 def test_every_logged_sum_is_that_of_its_products_with_a_frame_and_each_term_once(run, story):
-    wrong, compared = fragments.disagreeing(story)
+    wrong, compared = fragments.disagreeing(story, story.sums)
     logged = {site.event for site in run.sites if site.kind == "value"}
     assert wrong == 0 and (compared > 20) == ("dk" in logged)
     assert {product.c for product in story.products} == {product.made for product in gradients.PRODUCTS}
@@ -72,7 +72,7 @@ def test_owners_lie_as_ptx_has_them(story):
 
 def test_a_later_tile_starts_from_the_sums_before_it(run):
     later = tensor_cores.explain(run, 0, fragments.key_tiles(run.request) - 1)
-    assert fragments.disagreeing(later)[0] == 0
+    assert fragments.disagreeing(later, later.sums)[0] == 0
     with pytest.raises(ProblemError, match="key_tile is 99. This block has the query tiles"):
         tensor_cores.explain(run, 0, 99)
 
@@ -86,7 +86,11 @@ def test_a_sum_starts_with_the_tiles_that_came_before_in_the_loop(name):
     assert not story.before["dV"][0].any()
     added = story.matrices["P of dV"].value[128:].T @ k.value[128:]
     np.testing.assert_allclose(story.before["dV"][1], added, rtol=1e-5)
-    assert [frame["at_tile"] for frame in story.frames if frame["tile"] == 0][0] == 1
+    n, product = next((n, p) for n, p in enumerate(story.products) if p.c == "dV" and p.tile == 0)
+    before, after, _ = story.sums.places[n]
+    (r0, r1), (c0, c1) = product.rows, product.cols
+    c = story.sums.c[before : before + (r1 - r0) * (c1 - c0)].reshape(r1 - r0, c1 - c0)
+    assert before > after and np.array_equal(c, story.before["dV"][1][r0:r1, c0:c1])
 
 
 @pytest.mark.parametrize("name", [name for name, kernel in KERNELS.items() if kernel.requires == "sm_90a"])
@@ -99,7 +103,7 @@ def test_a_warpgroup_multiplies_ds_of_all_keys_from_shared_memory_for_dq(name, h
     rows, cols = ((64, 128), (0, 64)) if head_dim == 64 else ((0, 64), (64, 128))
     assert (own[0].rows, own[0].cols) == (rows, cols) and {p.k for p in own} == {(k, k + 16) for k in range(0, 128, 16)}
     assert not (story.matrices["dS of dQ"].lane >= 0).any() and (story.matrices["dS of dK"].lane >= 0).any()
-    said = next(frame["sentence"] for frame in story.frames if frame["c"] == "dQ")
+    said = next(frame["sentence"] for frame in story.frames if frame["phase"] == "dQ")
     assert said.endswith("The tensor cores read dS and K from shared memory.")
     summed = story.matrices["dS of dQ"].value[:64, :128] @ story.matrices["K of dQ"].value[:128, : cols[1] - cols[0]]
     dq = story.matrices["dQ"].value[:64]

@@ -14,7 +14,7 @@ from explainers.stories.tensor_cores import (
     tensor_cores,
     tensor_products,
 )
-from explainers.stories.tensor_cores.tensor_products import FORWARD, K
+from explainers.stories.tensor_cores.tensor_products import FORWARD, Product
 from explainers.story import axes, encoding, picture, stage
 from kernels.catalog import KERNELS, current
 from kernels.core.request import Request
@@ -82,22 +82,24 @@ def test_rungs_of_sixteen_bits_broken_builds_long_walks_and_one_query_are_told()
 def test_what_is_added_up_ends_at_what_the_kernel_logged(run, story):
     """To the last bit: the CPU adds sixteen products and C up and rounds once, as the story says."""
     scores, seen = logged(run, "score", "col"), {"S": 0, "O": 0}
-    for product, frame in zip(story.products, story.frames):
-        if not frame["last"]:
+    for product, (_, at, end) in zip(story.products, story.sums.places):
+        if end < 0:
             continue
-        many = product.cols[1] - product.cols[0] > 8
-        for row in range(*product.rows)[:: 7 if many else 5]:
-            for col in range(*product.cols)[:: 13 if many else 3]:
-                after = fragments.element(story, product, row, col)[1][-1]
+        wide = product.cols[1] - product.cols[0]
+        for row in range(*product.rows)[:: 7 if wide > 8 else 5]:
+            for col in range(*product.cols)[:: 13 if wide > 8 else 3]:
+                n = (row - product.rows[0]) * wide + col - product.cols[0]
+                after, due = story.sums.c[at + n], story.sums.due[end + n]
                 if product.c == "S" and (row, col) in scores:
-                    assert np.float32(np.float32(story.scale) * np.float32(after)) == np.float32(scores[row, col][0])
+                    assert due == np.float32(story.scale) * after == story.sums.logged[end + n]
+                    assert due == np.float32(scores[row, col][0])
                     seen["S"] += 1
                 if product.c == "O":
-                    at = row - story.matrices["O"].row0
-                    there = at < story.after["O"].shape[1] and col < story.after["O"].shape[2]
-                    due = story.after["O"][product.tile - story.first_tile, at, col] if there else np.nan
+                    tall = row - story.matrices["O"].row0
+                    there = tall < story.after["O"].shape[1] and col < story.after["O"].shape[2]
+                    due = story.after["O"][product.tile - story.first_tile, tall, col] if there else np.nan
                     if not np.isnan(due):
-                        assert np.float32(after) == due
+                        assert after == due == story.sums.logged[end + n]
                         seen["O"] += 1
     assert min(seen.values()) > 20
 
@@ -236,12 +238,36 @@ def test_c_is_logged_in_the_order_of_its_registers_and_ldmatrix_waits_without_th
 def test_sums_of_16_bits_are_followed_too():
     run = run_of("06_mma", SixteenBitProblem(48), SUM_BITS=16)
     story, scores = tensor_cores.explain(run), logged(run, "score", "col")
-    last = [p for p, f in zip(story.products, story.frames) if f["last"] and p.c == "S"]
-    for product in last:
-        for row, col in ((product.rows[0], product.cols[0]), (product.rows[0] + 9, product.cols[0] + 3)):
-            after = fragments.element(story, product, row, col)[1][-1]
-            assert np.float32(story.scale * after) == np.float32(scores[row, col][0])
+    for product, (_, at, end) in zip(story.products, story.sums.places):
+        for row, col in ((0, 0), (9, 3)) if product.c == "S" and end >= 0 else ():
+            after, due = story.sums.c[at + 8 * row + col], story.sums.due[end + 8 * row + col]
+            assert due == np.float32(scores[product.rows[0] + row, product.cols[0] + col][0])
             assert after == np.float16(after)
+
+
+def test_each_sum_and_its_error_are_those_of_float64(story):
+    """One element of each part, from the operands, term by term."""
+    exact = {}
+    for product, (before, after, end) in zip(story.products, story.sums.places):
+        kind = story.kinds[product.c]
+        row, col = product.rows[0], product.cols[0]
+        terms = []
+        for n in range(*product.k):
+            pair = []
+            for letter, at in (("A", (row, n)), ("B", (n, col))):
+                m = story.matrices[kind.name(letter)]
+                r, c = at[::-1] if letter in kind.turned else at
+                inside = r - m.row0 < len(m.value) and c - m.col0 < m.value.shape[1]
+                value = float(m.value[r - m.row0, c - m.col0]) if inside else 0.0
+                pair.append(0.0 if np.isnan(value) else value)
+            terms.append(pair[0] * pair[1])
+        start = 0.0 if before < 0 else float(story.sums.c[before])
+        assert story.sums.added[after] == np.float32(sum(terms))
+        assert story.sums.c[after] == np.float32(start + sum(terms))
+        exact[product.part] = exact.get(product.part, start) + sum(terms)
+        if end >= 0 and np.isfinite(story.sums.logged[end]):
+            due = float(story.sums.logged[end]) - exact[product.part] * (story.scale if kind.scaled else 1)
+            assert story.sums.error[end] == pytest.approx(due, abs=1e-12)
 
 
 @pytest.mark.parametrize(("name", "broken"), [("08_pipeline", "WAIT"), ("10_warp_roles", "V_STRIDE")])
@@ -253,7 +279,7 @@ def test_a_build_that_multiplies_something_else_is_warned_of(name, broken):
         run = run_of(name, problem, **{broken: value})
         story = tensor_cores.explain(run)
         made = tensor_cores.stage_of(run, story, stage.provenance(run))
-        assert bool(fragments.disagreeing(story)[0]) == warned
+        assert bool(fragments.disagreeing(story, story.sums)[0]) == warned
         assert any("logged something else" in said for said in made.provenance.warnings) == warned
 
 
@@ -324,15 +350,12 @@ def test_questions_sentences_factors_and_bases_are_those_of_the_story(story, run
     clash = first.b >= 0 and story.fetches[first.b].wavefronts > story.fetches[first.b].ideal
     assert bool(asked) == clash
     if clash:
-        starts = {int(story.matrices["K"].byte[row, 0]) // 4 % 32 for row in range(product_questions.ROWS)}
+        starts = {int(story.matrices["K"].byte[row, 0]) // 4 % 32 for row in range(pieces.ROWS)}
         assert len(starts) == 1 and asked[0].options[asked[0].answer].startswith("Another order")
-        assert {4 * (0 ^ row) for row in range(product_questions.ROWS)} == set(range(0, 32, 4))
+        assert {4 * (0 ^ row) for row in range(pieces.ROWS)} == set(range(0, 32, 4))
     for frame in story.frames:
         for said in re.split(r"(?<=\.) ", frame["sentence"]):
             assert len(said.split()) <= 25, said
-    for product in (story.products[0], story.products[-1]):
-        made = fragments.factors(story, product, product.rows[0], product.cols[0])
-        assert [n for n, _, _ in made] == list(range(*product.k)) and len(made) == K
     head, _, _ = picture.query_rows(run.request)
     for place in "QKV":
         tensor = picture.tensor_at(run.request, place)
@@ -374,3 +397,11 @@ def test_the_questions_on_banks_cover_their_answer_and_a_warpgroups_product_has_
     assert asked["swizzle"].covers == [{"side": 1}]
     story = story_of("09_wgmma")
     assert pieces.views(story) == [] and np.all([p.b < 0 for p in story.products])
+
+
+def test_a_picture_has_whole_tiles_as_far_as_its_numbers_go():
+    """A tile of a warpgroup with heads of 128: 16 products of 64 x 128 numbers each."""
+    every = [Product("S", tile, (0, 64), (0, 128), (k, k + 16), ()) for tile in range(9) for k in range(0, 256, 16)]
+    shown = tensor_products.of_whole_tiles(every, range(9))
+    assert [p.tile for p in shown] == [tile for tile in (0, 1) for _ in range(16)]
+    assert tensor_products.of_whole_tiles(every[:1] * 400, [0]) == every[:1] * 400  # the first tile in any case

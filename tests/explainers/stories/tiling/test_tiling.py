@@ -275,7 +275,8 @@ CASES = {
 
 
 def made_of(run):
-    return reuse.explain(run, tiling.view(run, tiling.explain(run))[0])
+    (view,) = reuse.views(run, tiling.view(run, tiling.explain(run))[0])
+    return {**view.meta, **view.columns}
 
 
 def counted(run, row0, end):
@@ -307,25 +308,26 @@ def test_every_read_of_an_element_of_q_is_counted_once(cpu_run, name, case):
     problem, scope, row0, end = CASES[case]
     run = cpu_run(name, problem, small_tiles(name), scope)
     made, truth = made_of(run), counted(run, row0, end)
-    assert made.steps == [n for n in range(len(truth)) if truth[n].any()] and truth.sum() > 0
-    assert (made.least == truth[made.steps].min(2)).all() and (made.most == truth[made.steps].max(2)).all()
-    so_far = truth[made.steps].cumsum(0)
-    assert (made.so_far[0] == so_far.min(2)).all() and (made.so_far[1] == so_far.max(2)).all()
-    assert made.read.tolist() == truth.sum((1, 2)).cumsum().tolist()
+    assert made["steps"] == [n for n in range(len(truth)) if truth[n].any()] and truth.sum() > 0
+    own = truth[made["steps"]]
+    assert (made["least"] == own.min(2)).all() and (made["most"] == own.max(2)).all()
+    so_far = own.cumsum(0)
+    assert (made["so_far_least"] == so_far.min(2)).all() and (made["so_far_most"] == so_far.max(2)).all()
+    assert made["read"] == truth.sum((1, 2)).cumsum().tolist()
     frame = run.trace.frame()
     fetched = frame[(frame.space == "global") & (frame.tensor == "Q") & (frame.event == "load")].bytes.sum()
-    assert made.fetched[-1] == fetched
+    assert made["fetched"][-1] == fetched
 
 
 def test_the_words_have_the_numbers_of_both_memories_and_the_picture_is_small(cpu_run):
     flash = made_of(cpu_run("03_flash", DenseProblem(), small_tiles("03_flash"), Scope(1)))
-    assert reuse.sentence(flash, 0) == "No lane has read Q yet. The block has fetched 2,048 bytes from global memory."
-    assert reuse.sentence(flash, len(flash.read) - 1) == (
+    assert flash["said"][0] == "No lane has read Q yet. The block has fetched 2,048 bytes from global memory."
+    assert flash["said"][-1] == (
         "The lanes read each element of Q 64 times from shared memory. The block fetched only 2,048 bytes from global "
         "memory. It would fetch 131,072 without the copy."
     )
     naive = made_of(cpu_run("01_naive", DenseProblem(seq_len=50, causal=True), small_tiles("01_naive"), Scope(3)))
-    assert reuse.sentence(naive, len(naive.read) - 1) == (
+    assert naive["said"][-1] == (
         "The lanes read each element of Q 49 to 50 times, always from global memory: 12,672 bytes."
     )
     run = cpu_run("03_flash", DenseProblem(), small_tiles("03_flash"))
