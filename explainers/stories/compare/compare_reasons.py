@@ -243,7 +243,7 @@ def unexplained(
         for n in (0, 1)
     ]
     slow = _slower(times_us)
-    names = {"left": " ".join(left), "fast": SIDES[1 - slow], "roofs": percents}
+    names: dict[str, object] = {"left": " ".join(left), "fast": SIDES[1 - slow], "roofs": percents}
     names |= {"modelled": _over(needed[slow], needed[1 - slow]), "measured": times_us[slow] / times_us[1 - slow]}
     return WORDS.say("unexplained", names)
 
@@ -289,10 +289,10 @@ def _figures_said(kind: str, n: int, side: Figures, rates: Rates) -> tuple[str, 
         return busy, f"{name}'s {side.blocks:,} blocks keep {busy}"
     if kind == "launches":
         return str(side.launches), f"{name} makes {side.launches}"
-    warps, full = _count(side.warps(rates)), 100 * side.held * side.threads / 32 / rates.warps
+    warps, percent = _count(side.warps(rates)), 100 * side.held * side.threads / 32 / rates.warps
     return warps, (
         f"{name} has {warps} warps on the GPU at once ({side.blocks:,} blocks of {side.threads} threads, an SM holds "
-        f"{side.held}, {full:.0f} % of its warps, limited by {side.limited_by})"
+        f"{side.held}, {percent:.0f} % of its warps, limited by {side.limited_by})"
     )
 
 

@@ -85,7 +85,7 @@ def differences(
     least = [min(launches, key=lambda launch: launch.warps) for launches in occupancies if launches]
     if len(least) == len(occupancies):
         texts = [f"{launch.warps} (limited by {launch.limited_by})" for launch in least]
-        add("warps a multiprocessor holds", *texts, _ratio(least[0].warps, least[1].warps))
+        add("warps a multiprocessor holds", texts[0], texts[1], _ratio(least[0].warps, least[1].warps))
     moved = [_moved(traffic) for traffic in traffics]
     for access in access_order(requests):
         tensor, _, verb = access.rpartition(" ")

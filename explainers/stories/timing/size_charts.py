@@ -104,7 +104,7 @@ def _new_sheet(rows: pd.DataFrame, field: str, part: pd.DataFrame, name: str) ->
     names = labels(part)
     chosen = colours(names)
     scale = alt.Scale(domain=names, range=[chosen[n] for n in names])
-    at, spread = sizes(part, field), {}
+    at, spread = sizes(part, field), dict[str, pd.Series]()
     for rate in ("tflops", "gb_per_s"):  # a slower run has a lower rate
         spread |= {f"{rate}_low": rows[rate] * rows.median_us / rows.p90_us}
         spread |= {f"{rate}_high": rows[rate] * rows.median_us / rows.p10_us}
@@ -141,24 +141,24 @@ def _lines(
     sheet: _Sheet, x: alt.X, y: alt.Y, low: str | None, high: str | None, clip: bool = True, **more: object
 ) -> list[alt.Chart]:
     """The lines, their spread and their points. The points of the step are larger. more: encodings of the lines."""
-    base, clipped = sheet.data.chart("points"), {"clip": True} if clip else {}
+    base = sheet.data.chart("points")
     dash = alt.StrokeDash("kind:N", title=None, legend=None)
     dash = dash.scale(alt.Scale(domain=["kernel", "peer"], range=[[1, 0], [5, 3]]))
-    style = {"strokeWidth": 2} if clip else {"strokeWidth": 1.5, "opacity": 0.7}
-    line = base.mark_line(**style, **clipped).encode(
-        x=x, y=y, color=sheet.colour, strokeDash=dash, detail="line:N", **more
-    )
-    spread = []
+    line, spread = base.mark_line(strokeWidth=1.5, opacity=0.7), base.mark_rule(strokeWidth=5, opacity=0.45)
+    if clip:
+        line = base.mark_line(strokeWidth=2, clip=True)
+        spread = base.mark_rule(strokeWidth=5, opacity=0.45, clip=True)
+    layers = [line.encode(x=x, y=y, color=sheet.colour, strokeDash=dash, detail="line:N", **more)]
     if low:
-        rule = base.mark_rule(strokeWidth=5, opacity=0.45, **clipped)
-        spread = [rule.encode(x=x, y=alt.Y(f"{low}:Q", scale=y["scale"]), y2=f"{high}:Q", color=sheet.colour)]
+        low_end = alt.Y(f"{low}:Q", scale=y["scale"])
+        layers.append(spread.encode(x=x, y=low_end, y2=f"{high}:Q", color=sheet.colour))
     size = alt.when("datum.step == step").then(alt.value(170)).otherwise(alt.value(55))
     several = sheet.points.source.nunique() > 1
     legend = alt.Legend(orient="bottom", symbolFillColor=AXIS, symbolStrokeColor=AXIS) if several else None
     shapes = alt.Scale(domain=["recorded", "measured"], range=["circle", "diamond"])
     shape = alt.Shape("source:N", title=None, legend=legend, scale=shapes)
     dots = base.mark_point(filled=True, opacity=1, clip=True)
-    return [line, *spread, dots.encode(x=x, y=y, size=size, color=sheet.colour, shape=shape, tooltip=_tips(sheet))]
+    return [*layers, dots.encode(x=x, y=y, size=size, color=sheet.colour, shape=shape, tooltip=_tips(sheet))]
 
 
 def _tips(sheet: _Sheet) -> list[alt.Tooltip]:

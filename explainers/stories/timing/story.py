@@ -31,7 +31,12 @@ from kernels.recordings.tables import Provenance
 
 CHARTS = WORDS.table("charts")  # kind -> title
 SAID = 2  # kernels in a step's sentence
-FACTORS = {1: "As before", 2: "Twice as much", 4: "Four times as much", 8: "Eight times as much"}  # per doubling
+FACTORS: Mapping[float, str] = {
+    1: "As before",
+    2: "Twice as much",
+    4: "Four times as much",
+    8: "Eight times as much",
+}  # per doubling
 SPEEDS = {  # of our fastest kernel over the baseline
     0.5: "It takes about twice as long",
     1: "It takes about as long",
@@ -220,7 +225,7 @@ def steps_of(shown: Shown, rows: pd.DataFrame, sizes: Sequence[float]) -> list[d
 
 def _times_at(shown: Shown, rows: pd.DataFrame, drawn: pd.DataFrame, value: float) -> str:
     """drawn: also rows without a time."""
-    field, where, lines = shown.field, wording.sized(shown.field, value), []
+    field, where, lines = shown.field, wording.sized(shown.field, value), list[dict[str, str]]()
     here = rows[rows[field] == value].sort_values("median_us", kind="stable")
     missing = drawn[(drawn[field] == value) & (drawn.status != "ok")]
     if len(here):
