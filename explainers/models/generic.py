@@ -7,7 +7,7 @@ A tensor is a matrix by its last two axes, a value a matrix by its last two keys
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -17,7 +17,7 @@ from explainers.models.frames import Logged, ShownTensor, ShownValue, TensorsFra
 from explainers.story import axes, stage
 from explainers.story.frames import Rect
 from explainers.story.glossary import UNORDERED, phase_title
-from explainers.story.words import Words
+from explainers.story.words import Row, Words
 from kernels.core.distinct import distinct
 from kernels.core.dtypes import widened
 from kernels.core.request import Request
@@ -91,7 +91,7 @@ def explain(run: Run, symbols: Collection[str] | None = None, events: Collection
     return Generic(frames, shown, values, columns)
 
 
-def _row(step: StepRow, accesses: list[tuple[Site, int]], logged: list[Logged]) -> dict[str, Any]:
+def _row(step: StepRow, accesses: list[tuple[Site, int]], logged: list[Logged]) -> Row:
     """The step for generic_words.toml: the bytes of each tensor by memory and direction, and the logged values."""
     sizes: dict[str, dict[str, int]] = {}
     for site, times in accesses:

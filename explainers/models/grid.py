@@ -9,7 +9,6 @@ import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from math import prod
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -17,7 +16,7 @@ import pandas as pd
 from explainers.models.frames import GridFrame, GridLaunch, GridMeta
 from explainers.models.schedules import Schedule, recorded_build, schedule_of
 from explainers.story import stage
-from explainers.story.words import Words
+from explainers.story.words import Row, Words
 from kernels.core.launch import Launch, Plan
 from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
@@ -206,7 +205,7 @@ def _frames(
         else:
             at = float(max(at, *of["head"][begun], *(() if len(begun) else of["end"][ended])))
         took = of["end"][ended] - of["start"][ended]
-        row: dict[str, Any] = {
+        row: Row = {
             "timed": schedule.timed,
             "clock": _clock(at, schedule),
             "several": len(launches) > 1,
@@ -242,7 +241,7 @@ def _named(some: np.ndarray, of: dict[str, np.ndarray], launches: list[GridLaunc
     launch, numbers = launches[of["launch"][some[0]]], np.sort(of["block"][some])
     entries = [launches[n]["entry"] for n in np.unique(of["launch"][some])]
     row, col = divmod(int(numbers[0]) // launch["per_item"], launch["cols"])
-    names: dict[str, Any] = {
+    names: Row = {
         **launch,
         "number": len(some),
         "several": len(launches) > 1,

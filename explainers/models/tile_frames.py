@@ -1,6 +1,6 @@
 """The frames of a query tile, step by step, with a sentence for each."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -9,7 +9,7 @@ from explainers.models.frames import TilingFrame
 from explainers.story import picture
 from explainers.story.frames import Rect
 from explainers.story.glossary import UNORDERED, phase_title
-from explainers.story.words import Words
+from explainers.story.words import Row, Words
 from kernels.core.request import Request
 from kernels.core.tensors import Tensor
 from kernels.trace.kinds import READS, WRITES
@@ -230,13 +230,13 @@ GROUPS = {  # the accesses of a step in its words: space and kinds
 
 def _row(
     step: StepRow, accesses: list[Access], scores: Rect | None, values: pd.DataFrame | None, at: dict[str, str]
-) -> dict[str, Any]:
+) -> Row:
     """The step for tile_words.toml.
 
     scores: the rectangle of its scores, or None.
     values: its value records, or None.
     """
-    row: dict[str, Any] = {name: getattr(step, name) for name in ("role", "phase", "tile", "block")}
+    row: Row = {name: getattr(step, name) for name in ("role", "phase", "tile", "block")}
     row |= {"phase_title": phase_title(step.phase), "scores": scores, "logs": values is not None}
     row |= {"exact": {}, "again": False, "now": ""}
     for name, (space, kinds) in GROUPS.items():
@@ -262,13 +262,13 @@ def _row(
     return row | {"place": WORDS.say("place", row)}
 
 
-def _sentence(row: dict[str, Any], seen: dict[str, list[str]]) -> str:
+def _sentence(row: Row, seen: dict[str, list[str]]) -> str:
     """The step in words. The words of an earlier step follow its new keys.
 
     seen: the words of the earlier steps, each with its keys. This step joins them.
     """
 
-    def said(row: dict[str, Any]) -> str:
+    def said(row: Row) -> str:
         row = row | {"work": WORDS.say("work", row)}
         return WORDS.say("step", row | {name: WORDS.parts(name, row) for name in ("done", "more")})
 

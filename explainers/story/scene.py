@@ -483,7 +483,7 @@ class Page:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Pages:
+class Pages(Shown):
     """A pool of pages.
 
     size: slots of a page.
@@ -516,7 +516,7 @@ class Entries:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Tables:
+class Tables(Shown):
     """Block tables, at each step a row for each sequence. empty: in place of rows."""
 
     title: Texts

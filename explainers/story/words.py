@@ -44,7 +44,8 @@ from explainers.story.frames import Frame
 from explainers.story.glossary import count, figure, listed, logged, short, us
 from explainers.story.stage import Question
 
-Names = Mapping[str, Any]
+Names = Mapping[str, Any]  # the tables and values that texts use
+Row = dict[str, Any]  # a row of a table, or the tables of a story by name
 
 
 class _Sandbox(ImmutableSandboxedEnvironment):

@@ -75,7 +75,7 @@ def test_the_kernel_is_run_on_the_cache_of_the_step_and_the_timeline_tells_each_
     tip = hover(page, "Serving", request="A", step=6)
     assert tip.startswith("A, step 6")
     page_3 = next(n for n, s in enumerate(cache.sequences) if 3 in s.table)
-    assert hover(page, "Serving", page=3, slot=0).endswith(f"of {cache.sequences[page_3].name}")
+    assert hover(page, "Serving", page=3, slot=0).splitlines()[0].endswith(f"of {cache.sequences[page_3].name}")
 
 
 def test_the_requests_are_compared_with_a_server_without_pages(visit):

@@ -1,8 +1,8 @@
 """The KV cache of the block table story: its content after each event, and the saving over contiguous slots."""
 
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import replace
-from typing import Any, TypedDict
+from typing import TypedDict
 
 import altair as alt
 import pandas as pd
@@ -12,6 +12,7 @@ from explainers.story import scene, stage
 from explainers.story.frames import Frame
 from explainers.story.glossary import count
 from explainers.story.scene import Bar, Bars, Entries, Line, Lines, Page, Pages, Tables
+from explainers.story.words import Names, Row
 from kernels.kv_cache import manager
 from kernels.kv_cache.layout import Layout
 from kernels.kv_cache.manager import Change, KVCache
@@ -80,12 +81,12 @@ def cache_frames(states: Sequence[State], max_len: int) -> list[PoolFrame]:
     return [_frame(n, state, before[n], max_len, colours) for n, state in enumerate(states)]
 
 
-def stage_frames(frames: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def stage_frames(frames: Sequence[Names]) -> list[Row]:
     """The frames without the content of the cache."""
     return [{name: value for name, value in frame.items() if name in Frame.__annotations__} for frame in frames]
 
 
-def pool(frames: Sequence[Mapping[str, Any]], size: int, layout: Layout | None, title: str) -> Pages:
+def pool(frames: Sequence[Names], size: int, layout: Layout | None, title: str) -> Pages:
     """The pool after each step. frames: HeldPages with new slots, released pages and copies each."""
     count_of = len(frames[0]["free"])
     steps = []
@@ -98,7 +99,7 @@ def pool(frames: Sequence[Mapping[str, Any]], size: int, layout: Layout | None, 
     return Pages(title=titles, size=size, steps=steps, copies=[frame["copies"] for frame in frames])
 
 
-def _page(frame: Mapping[str, Any], page: int, size: int, new: Sequence[int], layout: Layout | None) -> Page:
+def _page(frame: Names, page: int, size: int, new: Sequence[int], layout: Layout | None) -> Page:
     """A page after a step. new: its slots that the step fills, which are neighbours."""
     freed, is_next = page in frame["released"], frame["free"][:1] == (page,)
     held = frame["pages"].get(page)
@@ -123,13 +124,13 @@ def _page(frame: Mapping[str, Any], page: int, size: int, new: Sequence[int], la
     )
 
 
-def turns(frames: Sequence[Mapping[str, Any]]) -> list[tuple[str, str, str, list[bool]]]:
+def turns(frames: Sequence[Names]) -> list[tuple[str, str, str, list[bool]]]:
     """The views that run kernels on the cache of the step, if it has a sequence."""
     works = [bool(frame["sequences"]) for frame in frames]
     return [("view", "walk", "Run the decode kernel", works), ("view", "reads", "Who reads its pages", works)]
 
 
-def free_list(frames: Sequence[Mapping[str, Any]]) -> Lines:
+def free_list(frames: Sequence[Names]) -> Lines:
     """The free list after each step."""
     return Lines(
         lines=[
@@ -138,7 +139,7 @@ def free_list(frames: Sequence[Mapping[str, Any]]) -> Lines:
     )
 
 
-def usage_bars(frames: Sequence[Mapping[str, Any]], max_len: int) -> Bars:
+def usage_bars(frames: Sequence[Names], max_len: int) -> Bars:
     """The slots after each step: used, in pages, and reserved without pages."""
     usage = [frame["usage"] for frame in frames]
 

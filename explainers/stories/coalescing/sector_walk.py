@@ -15,7 +15,7 @@ from explainers.stories.coalescing.frames import SectorSide
 from explainers.story import marks, source_line
 from explainers.story.frames import Frame, SectorRequest
 from explainers.story.warp_requests import numbered, renumbered, source_lines
-from explainers.story.words import Words
+from explainers.story.words import Names, Row, Words
 from kernels.run.results import Run
 from kernels.trace.kinds import kind_of
 from kernels.trace.memory import model, traced
@@ -47,7 +47,7 @@ def explain(run: Run, places: Sequence[Place] | None = None) -> Story:
     found = traced.requests(run.trace, space="global")
     if places is None:
         places = list(dict.fromkeys(map(Place, found.table.file, found.table.line, found.table.tensor)))
-    steps: list[dict[str, Any]] = []
+    steps: list[Row] = []
     for tile, probe in enumerate(dict.fromkeys(places)):
         groups: dict[Hashable, list[int]] = {}
         own = _of_warp(found, probe)
@@ -94,11 +94,11 @@ def first_read(run: Run) -> Place:
     return Place(reads.file, reads.line)
 
 
-def _story(steps: Sequence[Mapping[str, Any]]) -> Story:
+def _story(steps: Sequence[Names]) -> Story:
     return Story(WORDS.frames(steps, {}), [{"name": "", "requests": [step["request"] for step in steps]}])
 
 
-def _step(run: Run, at: Place, request: SectorRequest, **more: Any) -> dict[str, Any]:
+def _step(run: Run, at: Place, request: SectorRequest, **more: Any) -> Row:
     """The row of a step. more: tile; the way; the layout, and the first layout with its request, if it is another."""
     least = fewest(request["used"])
     return {
@@ -157,14 +157,14 @@ def share_said(used: int, moved: int) -> str:
     return WORDS.say("share", {"n": share.numerator, "d": share.denominator})
 
 
-def asked(requests: Sequence[SectorRequest], ways: Sequence[str] = ()) -> dict[str, Any]:
+def asked(requests: Sequence[SectorRequest], ways: Sequence[str] = ()) -> Row:
     """What the questions ask: of the request with the worst use of its sectors, or of several ways of a request.
 
     ways: the title of each request. second: the first byte of its second line. unused: the first and last byte of the
     only run of unwanted bytes in a sector, and those of this sector.
     """
     step = min(range(len(requests)), key=lambda n: requests[n]["used"] / requests[n]["sectors"])
-    known: dict[str, Any] = {}
+    known: Row = {}
     for n, (way, one) in enumerate(zip(ways, requests)):
         moved = one["sectors"] * model.SECTOR
         more = {"step": n, "last": max(one["offsets"]), "moved": moved, "share": share_said(one["used"], moved)}

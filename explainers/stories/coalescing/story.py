@@ -12,6 +12,7 @@ from explainers.story import probed, source_line, stage
 from explainers.story.base import Part, Runner, Story
 from explainers.story.glossary import count
 from explainers.story.stage import Block, Stage, State, Tab, View
+from explainers.story.words import Row
 from kernels.core.fields import fields_of
 from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
@@ -22,7 +23,7 @@ from kernels.trace.memory.traced import Place
 
 NAMES = {"row_major": "Row-major", "paged_split": "Paged K, split by x", "paged_whole": "Paged K, not split"}
 LAYOUT, STRIDE = "layout", "stride"  # fields of a problem: the order of its elements
-WAYS: dict[str, dict[str, Any]] = {  # title -> fields of the problem
+WAYS: dict[str, Row] = {  # title -> fields of the problem
     "Neighbours": {LAYOUT: "row_major"},
     "Every second": {LAYOUT: "strided", STRIDE: 2},
     "One late": {LAYOUT: "misaligned"},
@@ -71,7 +72,7 @@ class Coalescing(Story[Look]):
             sites = source_line.logged(run, "global")
             at = source_line.choose(subject.line, run, sites, every="Every line, the worst use first")
             walk = sector_walk.explain(run, [at.at] if at.at else places)
-            own: dict[str, Any] = {"late": [at.choice], "told": at.told, "more": threads.own_view(run)}
+            own: Row = {"late": [at.choice], "told": at.told, "more": threads.own_view(run)}
             return stage_of(walk, run, provenance=runner.provenance(run), **own)
         return stage_of(walk, run, ways=subject.ways, provenance=runner.provenance(run))
 

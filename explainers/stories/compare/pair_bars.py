@@ -1,7 +1,6 @@
 """The needs and the time of two kernels: a pair of bars on a scale of its own for each, with questions."""
 
 from collections.abc import Sequence
-from typing import Any
 
 from explainers.models import tiling
 from explainers.stories.compare import pair_times
@@ -10,6 +9,7 @@ from explainers.stories.compare.pair_times import WORDS, PairRow
 from explainers.story import picture, scene
 from explainers.story.glossary import figure, microseconds
 from explainers.story.stage import Question, Stage, View
+from explainers.story.words import Row
 from kernels.core.request import Request
 from kernels.run.results import Run
 from kernels.trace.memory import traced
@@ -17,7 +17,7 @@ from kernels.trace.memory import traced
 COLOURS = {"bytes": "read", "wavefronts": "K", "time": "O"}
 
 
-def of(runs: Sequence[Run], row: PairRow | None) -> list[dict[str, Any]]:
+def of(runs: Sequence[Run], row: PairRow | None) -> list[Row]:
     """Bytes and wavefronts for as much work, and the times.
 
     id: bytes, wavefronts or time. title: in words.
@@ -25,7 +25,7 @@ def of(runs: Sequence[Run], row: PairRow | None) -> list[dict[str, Any]]:
     parts: whether the value of a side is only a part of its need. That side has no bar then, as it would look small.
     """
     (a, per), (b, per_b) = (work(run.request) for run in runs)
-    found, requests = list[dict[str, Any]](), [run.request for run in runs]
+    found, requests = list[Row](), [run.request for run in runs]
     if per == per_b and a and b and requests[0].problem == requests[1].problem:
         size, head = (requests[0].problem.bench_columns.get(name) for name in ("seq_len", "head_dim"))
         heads = f", heads of {head}" if head else ""
@@ -102,7 +102,7 @@ def questions(runs: Sequence[Run], made: Stage, row: PairRow | None = None) -> l
     sides = {"A": f"A: {names[0]}", "B": f"B: {names[1]}", "even": "Both the same"}
     (a, per), (b, _) = (work(run.request) for run in runs)
     rows = of(runs, row)
-    data: dict[str, Any] = {"bytes": None, "wavefronts": None, "time": None, "per": per, "fewer": False}
+    data: Row = {"bytes": None, "wavefronts": None, "time": None, "per": per, "fewer": False}
     for n, one in enumerate(rows):
         first, second = one["values"]
         if one["id"] == "bytes":  # the bytes of each for the work of the other are whole numbers

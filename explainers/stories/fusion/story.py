@@ -11,6 +11,7 @@ from explainers.story import scene, stage
 from explainers.story.base import Part, Runner, Story
 from explainers.story.glossary import count
 from explainers.story.stage import Block, Stage, Tab, View
+from explainers.story.words import Names, Row
 from kernels import catalog
 from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
@@ -77,7 +78,7 @@ class Fusion(Story[Pair]):
         return {"times": times_tab}
 
 
-def data_of(runs: list[Run]) -> dict[str, Any]:
+def data_of(runs: list[Run]) -> Row:
     """Every table and number of the page. runs: of the separate kernels and of the fused one."""
     request = runs[1].request
     problem = request.problem
@@ -91,7 +92,7 @@ def data_of(runs: list[Run]) -> dict[str, Any]:
     one_way = moves[(moves.side == "separate") & (moves.kind == "load") & (moves.tensor == largest)]
     near, alike = times.nearest(request) or ({}, [])
     costs = request.kernel.costs
-    data: dict[str, Any] = {
+    data: Row = {
         "moves": moves,
         "tensors": tensors,
         "runs": runs,
@@ -117,7 +118,7 @@ def data_of(runs: list[Run]) -> dict[str, Any]:
     return data | {"gain": WORDS.say("gain", data)}
 
 
-def steps_of(data: Mapping[str, Any]) -> list[dict[str, Any]]:
+def steps_of(data: Names) -> list[Row]:
     """A row for each step: the difference, each move of the separate launches with the same move of the fused kernel,
     the times and the reason.
 
@@ -168,7 +169,7 @@ def steps_of(data: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [start, *moved, *({**end, "about": one} for one in [*about, "end"])]
 
 
-def _goes_on(data: Mapping[str, Any], tensors: list[str]) -> dict[str, int]:
+def _goes_on(data: Names, tensors: list[str]) -> dict[str, int]:
     """The lines of the fused kernel that store what it makes of these tensors, later. So none has a count."""
     ends = set[str]().union(*(data["ends"].get(tensor, ()) for tensor in tensors))
     moves = data["moves"]
@@ -176,7 +177,7 @@ def _goes_on(data: Mapping[str, Any], tensors: list[str]) -> dict[str, int]:
     return dict.fromkeys((line for lines in rows.lines for line in lines), 1)
 
 
-def picture(data: Mapping[str, Any], steps: list[dict[str, Any]]) -> View:
+def picture(data: Names, steps: list[Row]) -> View:
     """The launches of both sides by tensors, and the sums under them."""
     tensors, moves = data["tensors"], data["moves"]
     launches = [
@@ -277,7 +278,7 @@ def idea_of(kernel: KernelSpec) -> str:
 
 def layer(
     tokens: int = 8192, hidden: int = 4096, heads: int = 32, kv_heads: int = 8, head_dim: int = 128, tile: int = 128
-) -> dict[str, Any]:
+) -> Row:
     """The attention of a layer of Llama 3 8B in 16 bits with a causal mask, if norm and attention were one launch.
 
     tile: queries of a block. kv_bytes: K and V, written once and read once. turns: the blocks that see a key: its query

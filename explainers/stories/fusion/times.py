@@ -2,16 +2,14 @@
 
 import json
 import math
-from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any
 
 import pandas as pd
 
 from explainers.story.glossary import count
 from explainers.story.scene import Bar, Bars, Part, view
 from explainers.story.stage import View, place
-from explainers.story.words import Words
+from explainers.story.words import Names, Row, Words
 from kernels.core.problem import Problem
 from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
@@ -51,7 +49,7 @@ def recorded(spec: KernelSpec) -> tuple[pd.DataFrame, str]:
     return table, place(where.device, where.date)
 
 
-def of_problem(table: pd.DataFrame, problem: Problem, l2: str = "hot") -> dict[str, Any]:
+def of_problem(table: pd.DataFrame, problem: Problem, l2: str = "hot") -> Row:
     """The times of one problem: stream, separate, fused and compiled in us, NaN without one, and more.
 
     saved: us that fusion saves of the separate launches in a graph.
@@ -86,7 +84,7 @@ def of_problem(table: pd.DataFrame, problem: Problem, l2: str = "hot") -> dict[s
     }
 
 
-def nearest(request: Request) -> tuple[dict[str, Any], list[dict[str, Any]]] | None:
+def nearest(request: Request) -> tuple[Row, list[Row]] | None:
     """The times of the recorded problem nearest to a request in work, in its type if there are some. And those of all
     problems in its type with both times, the smallest first. None without a recording."""
     table, where = recorded(request.kernel)
@@ -116,7 +114,7 @@ def size_said(problem: Problem) -> str:
     return ", ".join([said, *others])
 
 
-def bars(times: Mapping[str, Any], alike: list[dict[str, Any]], now: list[int]) -> Bars:
+def bars(times: Names, alike: list[Row], now: list[int]) -> Bars:
     """The times in a graph. now: the steps about them. alike: see `nearest`."""
     gains = {one["count"]: one["gain"] for one in alike}
     shown = [n for n in gains if n in (min(gains), times["count"], max(gains))]
@@ -140,7 +138,7 @@ def bars(times: Mapping[str, Any], alike: list[dict[str, Any]], now: list[int]) 
     )
 
 
-def clock(times: Mapping[str, Any]) -> View:
+def clock(times: Names) -> View:
     """The times of all ways, launches one after another among them."""
     ways = [(who, mode) for who, mode in SHOWN if (us := _us(times, who, mode)) == us]
     drawn = [_bar(times, who, mode, way(who, mode)) for who, mode in ways]
@@ -151,11 +149,11 @@ def clock(times: Mapping[str, Any]) -> View:
     return view("clock", "Time", [[panel]], legend=[("", parts)])
 
 
-def _us(times: Mapping[str, Any], who: str, mode: str) -> float:
+def _us(times: Names, who: str, mode: str) -> float:
     return float(times["stream" if mode == "stream" else who])
 
 
-def _bar(times: Mapping[str, Any], who: str, mode: str, name: str) -> Bar:
+def _bar(times: Names, who: str, mode: str, name: str) -> Bar:
     """A bar with a part for each launch, and the gap after it."""
     end, spans = _us(times, who, mode), times["spans"][who] if mode == "graph" else []
     after = [*(start for start, _ in spans[1:]), end]

@@ -3,7 +3,7 @@ plateaus."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Protocol
+from typing import Protocol
 
 import altair as alt
 import pandas as pd
@@ -31,7 +31,7 @@ from explainers.stories.memory_hierarchy.tabs import broadcast_blocks, levels_ta
 from explainers.story import probed, stage
 from explainers.story.base import Runner, Story
 from explainers.story.stage import Block, Stage
-from explainers.story.words import Words
+from explainers.story.words import Row, Words
 from kernels import catalog
 from kernels.core.fields import fields_of
 from kernels.core.request import Request
@@ -151,14 +151,14 @@ def _here(figures: Figures) -> list[Block]:
 # ---- data ----
 
 
-def data_of(table: pd.DataFrame) -> dict[str, Any]:
+def data_of(table: pd.DataFrame) -> Row:
     """The numbers of the texts and questions. known: whether the levels and the end of L1 are measured.
 
     shared, l1, l2, far: cycles of the levels. fits: what L1 holds. first_mib, last_in_l1: steps.
     """
     cycles, known = plateaus(table).set_index("level").cycles, edges(table)
     names = dict(zip(("shared", "l1", "l2", "far"), IN_STRIP))
-    figures: dict[str, Any] = {name: cycles[level] for name, level in names.items()}
+    figures: Row = {name: cycles[level] for name, level in names.items()}
     complete, sizes = not cycles[list(IN_STRIP)].isna().any(), stairs(table)
     figures["waits"] = WORDS.say("waits", figures) if complete else ""
     return figures | {
@@ -171,7 +171,7 @@ def data_of(table: pd.DataFrame) -> dict[str, Any]:
     }
 
 
-def steps_of(table: pd.DataFrame, lines: dict[str, str]) -> list[dict[str, Any]]:
+def steps_of(table: pd.DataFrame, lines: dict[str, str]) -> list[Row]:
     """A row for each step. lines: space -> FILE:LINE of its load. A step has that of its first space.
 
     Columns: size, level. load, past, shared: cycles of a load through L1, past it and from shared memory, or None.

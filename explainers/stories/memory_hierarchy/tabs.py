@@ -1,8 +1,5 @@
 """The tabs of Memory: the levels, reads of one address or many, and shapes of reads."""
 
-from collections.abc import Mapping
-from typing import Any
-
 import altair as alt
 import pandas as pd
 
@@ -11,7 +8,7 @@ from explainers.stories.memory_hierarchy.memory_levels import bytes_said, edges,
 from explainers.story import stage
 from explainers.story.glossary import figure
 from explainers.story.stage import Block
-from explainers.story.words import Words
+from explainers.story.words import Names, Words
 from kernels.measure import pattern_cycles
 from kernels.measure.hierarchy import Measured
 
@@ -38,7 +35,7 @@ def as_text(levels: pd.DataFrame) -> pd.DataFrame:
     return levels.assign(**texts)
 
 
-def levels_tab(measured: Measured, label: str, data: Mapping[str, Any]) -> list[Block]:
+def levels_tab(measured: Measured, label: str, data: Names) -> list[Block]:
     """The plateaus, the ends of the caches, and links to stories. data: names of words.toml."""
     machine = machine_of(measured.device)
     ends = [

@@ -1,24 +1,23 @@
 """The blocks of a build that an SM holds, resource by resource, derived from the real cubin: tables, steps, picture."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, replace
-from typing import Any
 
 import pandas as pd
 
 from explainers.story import scene
 from explainers.story.glossary import count, listed
 from explainers.story.stage import State, View
-from explainers.story.words import Words
+from explainers.story.words import Names, Row, Words
 from kernels.build.occupancy import REGISTERS, Machine, Occupancy, limits, needs
 from kernels.core.expressions import ceil_div
 
 WORDS = Words.of(str(__package__))
 MOST_REGISTERS = 255  # of a thread
-Build = Mapping[str, Any]  # of `_build`
+Build = Names  # of `_build`
 
 
-def data_of(found: Sequence[Occupancy], machine: Machine, multiprocessors: int, gpu: str) -> dict[str, Any]:
+def data_of(found: Sequence[Occupancy], machine: Machine, multiprocessors: int, gpu: str) -> Row:
     """Every number of the page. found: the occupancy of each launch. multiprocessors, gpu: of the GPU, with an article.
 
     launches: a _build for each. more: one of the first launch with twice the registers, or {}. It has a step if it is
@@ -71,7 +70,7 @@ def _build(o: Occupancy, machine: Machine, multiprocessors: int) -> Build:
     return {**asdict(o), "block": asdict(block), "resources": resources, "at_once": at_once, "rest": rest}
 
 
-def steps_of(data: Mapping[str, Any]) -> list[dict[str, Any]]:
+def steps_of(data: Names) -> list[Row]:
     """A row for each resource of each launch, for all of them together, and for twice the registers.
 
     Columns: launch. resource: the one that the step counts, or {}. counted: their number so far. limit: in words.
@@ -100,7 +99,7 @@ def steps_of(data: Mapping[str, Any]) -> list[dict[str, Any]]:
     return rows
 
 
-def strip(steps: Sequence[Mapping[str, Any]], machine: Machine) -> list[State]:
+def strip(steps: Sequence[Names], machine: Machine) -> list[State]:
     return [
         State("blocks so far", [step["blocks"] for step in steps], of=machine.blocks),
         State("warps so far", [step["warps"] for step in steps], of=machine.warps),
@@ -108,7 +107,7 @@ def strip(steps: Sequence[Mapping[str, Any]], machine: Machine) -> list[State]:
     ]
 
 
-def picture(data: Mapping[str, Any], steps: Sequence[Mapping[str, Any]]) -> View:
+def picture(data: Names, steps: Sequence[Names]) -> View:
     """The resources of an SM, filled with blocks as far as each allows, then with as many as all do."""
     panels = []
     for tile in dict.fromkeys(step["tile"] for step in steps):
@@ -128,7 +127,7 @@ def picture(data: Mapping[str, Any], steps: Sequence[Mapping[str, Any]]) -> View
     return scene.view("multiprocessor", "One SM", [[panel] for panel in panels], legend=legend)
 
 
-def _bar(place: int, steps: Sequence[Mapping[str, Any]], shown: Sequence[int]) -> scene.Bar:
+def _bar(place: int, steps: Sequence[Names], shown: Sequence[int]) -> scene.Bar:
     """The bar of a resource. Before its step it has one block, to predict from. shown: the steps with the bar."""
     launch, what_if = steps[shown[0]]["launch"], steps[shown[0]]["what_if"]
     resource = launch["resources"][place]

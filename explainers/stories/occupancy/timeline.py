@@ -1,17 +1,17 @@
 """The timeline of a grid: when each block ran, and on which SM."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from explainers.models.frames import GridFrame
 from explainers.models.schedules import Schedule
+from explainers.story.words import Row
 from kernels.measure.timelines import Timeline
 
 
-def data_of(timeline: Timeline, label: str) -> dict[str, Any]:
+def data_of(timeline: Timeline, label: str) -> Row:
     """Every number of the page. label: the build and its problem.
 
     us: from the first begin to the last end. at_once: the most running blocks. shortest_us, median_us, longest_us: of
@@ -38,7 +38,7 @@ def data_of(timeline: Timeline, label: str) -> dict[str, Any]:
     return {"about": "timeline", "facts": facts, "sms": timeline.multiprocessors, "left": timeline.left, **where}
 
 
-def asked(schedule: Schedule, frames: Sequence[GridFrame]) -> dict[str, Any]:
+def asked(schedule: Schedule, frames: Sequence[GridFrame]) -> Row:
     """What the questions ask of a grid with known times.
 
     at_once: the most blocks at a begin of one, busiest: the last step up to it. last: the block that ends last, or {}.

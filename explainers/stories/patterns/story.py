@@ -1,7 +1,7 @@
 """Patterns: the ways of one pattern, one after another, such as eight ways to add 256 numbers."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,7 +13,7 @@ from explainers.story import probed, scene, stage
 from explainers.story.base import Part, Runner, Story
 from explainers.story.glossary import figure
 from explainers.story.stage import Block, Code, Stage, View
-from explainers.story.words import Words
+from explainers.story.words import Names, Row, Words
 from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
 from kernels.errors import WarpglassError
@@ -79,7 +79,7 @@ class Patterns(Story[Look]):
         return {"figures": figures_tab}
 
 
-def data_of(look: Look, runner: Runner) -> tuple[dict[str, Any], list[str]]:
+def data_of(look: Look, runner: Runner) -> tuple[Row, list[str]]:
     """Every table and number of the page, and a sentence for each way that did not run. WarpglassError for the chosen.
 
     ways: a row for each way. steps: a row for each step of each way.
@@ -121,7 +121,7 @@ def data_of(look: Look, runner: Runner) -> tuple[dict[str, Any], list[str]]:
             }
         )
     stages = max(walk.stages for walk in walks)
-    steps: list[dict[str, Any]] = []
+    steps: list[Row] = []
     for number, (way, walk) in enumerate(zip(ways, walks)):
         shown = [move for move in walk.moves if stages != 1 or move["tile"] == 0]  # tiles repeat: one is enough
         way |= {"start": len(steps), "last": len(shown) - 1, "working": [move["working"] for move in shown]}
@@ -149,7 +149,7 @@ def data_of(look: Look, runner: Runner) -> tuple[dict[str, Any], list[str]]:
     return data | _asked(data), left
 
 
-def _asked(data: Mapping[str, Any]) -> dict[str, Any]:
+def _asked(data: Names) -> Row:
     """The ways and steps that the questions compare.
 
     chain: a way is slower than another one with as many wavefronts, barriers and working threads in each step.
@@ -173,7 +173,7 @@ def _asked(data: Mapping[str, Any]) -> dict[str, Any]:
     least = min(range(len(steps)), key=lambda step: steps[step]["working"])
     step = start + 1 if last and steps[start + 1]["working"] < data["size"] else least
     asked = {**steps[step], "name": steps[step]["way"]["name"], "step": step}
-    most: dict[str, Any] = {}
+    most: Row = {}
     for id, words, column, shown in (
         (
             "wavefronts",
@@ -201,7 +201,7 @@ def _gpu(device: str) -> str:
     return stage.place(device, "").removesuffix(", ")
 
 
-def _code(data: Mapping[str, Any], chosen: Request, frames: Sequence[Any]) -> Code:
+def _code(data: Names, chosen: Request, frames: Sequence[Any]) -> Code:
     """The kernel of the chosen way, then the kernels of other ways."""
     made = stage.code(chosen, frames)
     kernels = {way["request"].kernel.name: way["request"].kernel for way in data["ways"]}
@@ -224,7 +224,7 @@ def _differing(request: Request) -> list[str]:
 # ---- the picture ----
 
 
-def counts_of(way: Mapping[str, Any], data: Mapping[str, Any]) -> dict[str, str]:
+def counts_of(way: Names, data: Names) -> dict[str, str]:
     """The derived figures of a way: noun -> number."""
     if not way["stages"]:
         return {noun: f"{way[name]:,}" for noun, name in COUNTS.items()}
@@ -233,7 +233,7 @@ def counts_of(way: Mapping[str, Any], data: Mapping[str, Any]) -> dict[str, str]
     return {"tiles alone": f"{way['alone']} of {way['tiles']}", "wavefront": f"{way['wavefronts']:,}"}
 
 
-def picture(data: Mapping[str, Any]) -> View:
+def picture(data: Names) -> View:
     """The threads and places of the step, why the way costs what it costs, and the cycles of all ways."""
     ways, steps, rated = data["ways"], data["steps"], bool(data["rated"])
     rows = -(-data["size"] // LANES)
@@ -358,7 +358,7 @@ def count_said(noun: str, number: str) -> str:
     return f"{number} {plural} {rest}".strip()
 
 
-def cycles_said(way: Mapping[str, Any]) -> str:
+def cycles_said(way: Names) -> str:
     return f"{figure(way['cycles'])} cycles" if way["cycles"] else "cycles not recorded"
 
 

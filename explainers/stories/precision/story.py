@@ -4,7 +4,6 @@ other type."""
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -15,6 +14,7 @@ from explainers.story import axes, picture, questions, scene, stage
 from explainers.story.base import Part, Runner, Story
 from explainers.story.glossary import figure
 from explainers.story.stage import Block, Stage, State, Tab, View
+from explainers.story.words import Row
 from kernels.core.dtypes import DTYPES, element_type
 from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
@@ -143,7 +143,7 @@ def stage_of(
     return stage.warned(whole, [WORDS.say("off", one) for one in off])
 
 
-def data_of(run: Run, replays: Replays) -> dict[str, Any]:
+def data_of(run: Run, replays: Replays) -> Row:
     """Every number of the sentences and questions. steps: a row for each stage."""
     made = replays.chosen
     request, error = made.request, float(made.so_far[-1])
@@ -151,7 +151,7 @@ def data_of(run: Run, replays: Replays) -> dict[str, Any]:
     row, _ = np.unravel_index(np.argmax(np.abs(np.nan_to_num(made.o[-1], nan=np.inf))), made.exact.shape)
     scores, weights, sums = (_largest_of_parts(errors) for errors in (made.score, made.weight, made.sum))
     moved, left = max(made.moved.values()), float(np.abs(made.left_over).max())
-    same: dict[str, Any] = {
+    same: Row = {
         **{"label": made.label, "given": given, "taken": taken, "written": written},
         "bits": request.value_of("sum_bits") or 32,
         "low": element_type(taken).bytes <= 2,
@@ -160,10 +160,10 @@ def data_of(run: Run, replays: Replays) -> dict[str, Any]:
         "largest": short(np.abs(made.o[-1][row]).max()),
         "row": made.rows[0] + int(row),
     }
-    lines, steps = _lines(run), list[dict[str, Any]]()
+    lines, steps = _lines(run), list[Row]()
     for n, name in enumerate(STAGES):
         part, before, now = (float(v) for v in (made.sizes[n], made.so_far[max(0, n - 1)], made.so_far[n]))
-        step: dict[str, Any] = {
+        step: Row = {
             **{"tile": -1, "phase": name, "lines": lines[name], "step": name, "n": n, "title_text": TITLES[name]},
             **{"score": short(scores[n]), "weight": short(weights[n]), "total": short(sums[n]), "part": part},
             **{"finite": math.isfinite(now), "was_finite": math.isfinite(before)},
@@ -209,11 +209,11 @@ def _largest_of_parts(errors: np.ndarray) -> list[float]:
     return [float(change[present].max(initial=0.0)) for change in changes]
 
 
-def _asked(replays: Replays) -> dict[str, Any]:
+def _asked(replays: Replays) -> Row:
     """The steps and types that the questions compare. The answer of the second one is covered in the first one, too."""
     made, sizes = replays.chosen, replays.chosen.sizes
-    most: dict[str, Any] = {}
-    types: dict[str, Any] = {}
+    most: Row = {}
+    types: Row = {}
     at = replays.all.index(made)
     other = next((r for r in (*replays.all[at + 1 :], *replays.all[:at][::-1]) if r.label != made.label), None)
     largest = sorted(np.argsort(-sizes)[:OPTIONS].tolist())

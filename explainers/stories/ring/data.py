@@ -5,12 +5,12 @@ counts as one unit of time.
 """
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from explainers.story.base import Runner
+from explainers.story.words import Row
 from kernels.core.request import Request
 from kernels.core.scope import Scope
 from kernels.errors import WarpglassError
@@ -75,7 +75,7 @@ def tables(run: Run) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
     return table, moved, pd.concat(pairs, ignore_index=True)
 
 
-def merges(run: Run) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+def merges(run: Run) -> tuple[Row, list[Row]]:
     """The followed row, which has the most merges, and each of its merges. Of equal rows, the m of this one grows most.
 
     The row: gpu, row: its place on it. query: its place in the whole sequence.
@@ -92,7 +92,7 @@ def merges(run: Run) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     grown = logged[logged.event == "m_after"].groupby(["gpu", "row"]).value.agg(["count", "min", "max"])
     grown["by"] = grown["max"] - grown["min"]
     gpu, row = (int(part) for part in grown.sort_values(["count", "by"], kind="stable").index[-1])
-    found, o = list[dict[str, Any]](), list[float]()
+    found, o = list[Row](), list[float]()
     for name, group in logged[(logged.gpu == gpu) & (logged.row == row)].groupby("launch"):
         launch = plan.launches[int(str(name))]
         value = {str(e): float(v) for e, v in zip(group.event, group.value) if e != "o_after"}
@@ -114,7 +114,7 @@ def merges(run: Run) -> tuple[dict[str, Any], list[dict[str, Any]]]:
 # ---- all orders ----
 
 
-def orders(subject: Request, run: Run, runner: Runner) -> list[dict[str, Any]]:
+def orders(subject: Request, run: Run, runner: Runner) -> list[Row]:
     """The order of a run and the other orders of its problem, the slowest first. An order without a run is left out.
 
     name. own: whether it is the order of the run. run. work, copies, pairs: its tables. ends: of each round, in pairs

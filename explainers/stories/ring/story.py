@@ -1,6 +1,6 @@
 """Ring: attention over several GPUs. The data on each, the data on its way, the merge, and the idle time."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,6 +15,7 @@ from explainers.story import probed, scene, stage
 from explainers.story.base import Part, Runner, Story
 from explainers.story.glossary import count, logged, short
 from explainers.story.stage import Block, Stage, Tab, View
+from explainers.story.words import Names, Row
 from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
 
@@ -23,7 +24,7 @@ LIT = {"products": ("score",), "merge": ("m_after", "l_after", "o_after")}  # th
 COLOURS = (*SEQUENCES, AXIS)  # of the keys of each GPU
 PRODUCTS, COPIES = TENSORS["S"], TENSORS["K"]
 TOKENS, MEMORY = 10**6, 80.0  # of a long text, and GB of an H100
-MODEL: dict[str, Any] = {"name": "Llama 3 8B", "layers": 32, "kv_heads": 8, "head_dim": 128}  # K and V in 16 bits
+MODEL: Row = {"name": "Llama 3 8B", "layers": 32, "kv_heads": 8, "head_dim": 128}  # K and V in 16 bits
 MEANINGS = {"m": "the largest score", "factor": "e^(m - m after)", "l": "the sum of e^(score - m)"}
 
 
@@ -58,7 +59,7 @@ class Ring(Story[Request]):
 # ---- data ----
 
 
-def data_of(subject: Request, runner: Runner) -> dict[str, Any]:
+def data_of(subject: Request, runner: Runner) -> Row:
     """Every table and number of the page."""
     run, plan, causal = runner.run(subject), subject.plan, subject.problem.causal
     orders = ring.orders(subject, run, runner)
@@ -68,7 +69,7 @@ def data_of(subject: Request, runner: Runner) -> dict[str, Any]:
     passes = len(own["ends"]) > 1
     gathers, order = not passes and not own["copies"].empty, str(subject.problem.values().get("order", ""))
     whole = 4 * TOKENS * MODEL["layers"] * MODEL["kv_heads"] * MODEL["head_dim"] / 1e9
-    data: dict[str, Any] = {
+    data: Row = {
         "run": run,
         "orders": orders,
         "own": own,
@@ -100,7 +101,7 @@ def data_of(subject: Request, runner: Runner) -> dict[str, Any]:
     return data | asked(data, data["steps"])
 
 
-def steps_of(data: Mapping[str, Any]) -> list[dict[str, Any]]:
+def steps_of(data: Names) -> list[Row]:
     """A row for each step: why a ring, the products of each round, the followed row's merge after them, and the gain.
 
     Columns: kind (figures, products, merge, gain), round. idle: the waiting GPUs. moves: how many GPUs send, and bytes
@@ -130,7 +131,7 @@ def steps_of(data: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [first, *steps, *([last] if data["gains"] else [])]
 
 
-def asked(data: Mapping[str, Any], steps: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def asked(data: Names, steps: Sequence[Names]) -> Row:
     """What the questions compare.
 
     sent: bytes of the last GPU, and its rounds. balance: the pairs of the GPUs. scaled: the merge with the smallest
@@ -169,7 +170,7 @@ def asked(data: Mapping[str, Any], steps: Sequence[Mapping[str, Any]]) -> dict[s
 # ---- the ring ----
 
 
-def picture(data: Mapping[str, Any]) -> View:
+def picture(data: Names) -> View:
     """The ring, and under it the bars of its first and last step, the met keys, or a merge."""
     steps = data["steps"]
     at = {
@@ -198,7 +199,7 @@ def picture(data: Mapping[str, Any]) -> View:
     return scene.view("ring", "The ring", lines, legend=legend)
 
 
-def flow(data: Mapping[str, Any]) -> scene.Flow:
+def flow(data: Names) -> scene.Flow:
     """The GPUs with their queries, K and V, and the copies to other GPUs."""
     steps, work, gathers = data["steps"], data["own"]["work"], data["gathers"]
     grid = {(row.round, row.gpu): row for row in work.itertuples()}
@@ -267,7 +268,7 @@ def flow(data: Mapping[str, Any]) -> scene.Flow:
     return scene.Flow(title=[title, title.partition(". ")[0]], places=places, items=items, slots=slots, shown=shown)
 
 
-def met(data: Mapping[str, Any], order: Mapping[str, Any], shown: Sequence[int]) -> scene.Cells:
+def met(data: Names, order: Names, shown: Sequence[int]) -> scene.Cells:
     """The queries (down) that have met keys (right) so far, in pieces. A letter is the GPU that first had the keys."""
     size, pairs = data["size"], order["pairs"]
     cells = pairs.assign(query=pairs["query"] // size, key=pairs["key"] // size)
@@ -306,7 +307,7 @@ def met(data: Mapping[str, Any], order: Mapping[str, Any], shown: Sequence[int])
     )
 
 
-def merged(data: Mapping[str, Any], merge: Mapping[str, Any], step: int) -> scene.Table:
+def merged(data: Names, merge: Names, step: int) -> scene.Table:
     """A merge: m, l and the first numbers of O before it, of this part, and after it, with the factors."""
     of = {"m": merge["m"], **({"factor": merge["factors"]} if merge["factors"] else {}), "l": merge["l"]}
     output = [merge["output"]] if merge["output"] else []
@@ -334,7 +335,7 @@ def merged(data: Mapping[str, Any], merge: Mapping[str, Any], step: int) -> scen
     return scene.Table(rows=rows, columns=heads, cells=cells, groups=[(title, "")], shown=[step])
 
 
-def figures(data: Mapping[str, Any], shown: Sequence[int]) -> list[Sequence[scene.Panel]]:
+def figures(data: Names, shown: Sequence[int]) -> list[Sequence[scene.Panel]]:
     """Why K and V are divided, and when a copy is hidden."""
     model, hiding = data["model"], data["hiding"]
     memory = [
@@ -351,7 +352,7 @@ def figures(data: Mapping[str, Any], shown: Sequence[int]) -> list[Sequence[scen
     return [panels, [replace(note, roomy=True) for note in notes]]
 
 
-def gained(one: Mapping[str, Any], shown: Sequence[int]) -> tuple[scene.Panel, scene.Panel]:
+def gained(one: Names, shown: Sequence[int]) -> tuple[scene.Panel, scene.Panel]:
     """The recorded times of a long causal text on one GPU and on several."""
     place, alone = f"Recorded on {one['place']}", one["alone"]
     datum: scene.Datum = {"figure": "gain", "gpus": one["gpus"]}
@@ -386,7 +387,7 @@ def texts(lines: Sequence[str], shown: Sequence[int] = ()) -> scene.Lines:
 # ---- the orders ----
 
 
-def orders_picture(data: Mapping[str, Any]) -> View:
+def orders_picture(data: Names) -> View:
     """The work and the waiting of each GPU in each order, and the recorded products and copies."""
     lines: list[Sequence[scene.Panel]] = [[waiting(data)]]
     if hiding := data["hiding"]:
@@ -403,7 +404,7 @@ def orders_picture(data: Mapping[str, Any]) -> View:
     return scene.view("orders", "Work and waiting", lines, legend=legend)
 
 
-def waiting(data: Mapping[str, Any]) -> scene.Lanes:
+def waiting(data: Names) -> scene.Lanes:
     """The pairs of each GPU in each round, and its wait for the busiest one."""
     steps = data["steps"]
     groups, lanes, spans = list[scene.Group](), list[scene.Lane](), list[scene.Span]()

@@ -11,7 +11,7 @@ from explainers.charts.palette import OKABE_ITO
 from explainers.story import stage
 from explainers.story.glossary import short
 from explainers.story.stage import Block
-from explainers.story.words import Words
+from explainers.story.words import Names, Row, Words
 from kernels.measure import ring_peers, rings
 from kernels.recordings.tables import Provenance
 
@@ -31,7 +31,7 @@ def place_of(where: Provenance) -> str:
     return where.device.replace("NVIDIA ", "")
 
 
-def hiding(causal: bool, order: str = "") -> dict[str, Any] | None:
+def hiding(causal: bool, order: str = "") -> Row | None:
     """The recorded products and copies of a ring with this mask and order, sustained. None without a recording.
 
     order: "" for any. place, date, both_ways: of the recording, and GB/s of its links. kernel: its name.
@@ -71,7 +71,7 @@ def hiding(causal: bool, order: str = "") -> dict[str, Any] | None:
     }
 
 
-def gains() -> list[dict[str, Any]]:
+def gains() -> list[Row]:
     """The longest causal text of each recording, sustained: gpus, place, date, tokens. alone: us of the fastest way on
     one GPU. orders: name -> us of the ring, the slowest first. hides: a sentence about the fastest one."""
     found = []
@@ -96,7 +96,7 @@ def gains() -> list[dict[str, Any]]:
     return found
 
 
-def hidden_question() -> dict[str, Any] | None:
+def hidden_question() -> Row | None:
     """The longest ring without a mask: tokens, gpus, device. share: of the hidden copies, at least. hides: in a
     sentence. percent: of its time that the copies take without products, rested. None without a recording."""
     recorded = rings.recorded()
@@ -149,7 +149,7 @@ def blocks() -> list[Block]:
     return made
 
 
-def ways_of(table: pd.DataFrame, turns: pd.DataFrame) -> list[dict[str, Any]]:
+def ways_of(table: pd.DataFrame, turns: pd.DataFrame) -> list[Row]:
     """The ways that took turns, with the peers, and whole heads under the same mask. The fastest at work is first.
     Ways without a right output are last."""
     ring = turns.iloc[0]
@@ -162,15 +162,15 @@ def ways_of(table: pd.DataFrame, turns: pd.DataFrame) -> list[dict[str, Any]]:
     )
 
 
-def answers(row: Mapping[str, Any]) -> bool:
+def answers(row: Names) -> bool:
     """Whether the way has a right output. Launches only, and copies only, have none."""
     return row["way"] not in (rings.NO_COPIES, rings.COPIES) and row["flops"] == row["flops"]
 
 
-def way_row(row: Mapping[str, Any], rows: list[dict[str, Any]]) -> dict[str, Any]:
+def way_row(row: Names, rows: list[Row]) -> Row:
     """A row of the table of a length, mask and order. rows: its ways."""
 
-    def over(best: Mapping[str, Any], time: str) -> str | None:
+    def over(best: Names, time: str) -> str | None:
         return f"{best[time] / row[time]:.2f}" if answers(row) and row["gpus"] != 1 else None
 
     single = next(one for one in rows if one["way"] == rings.ONE)

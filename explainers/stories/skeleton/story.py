@@ -1,13 +1,11 @@
 """A story to copy: the running sum of one row, each time a kernel logs it. Its texts are in words.toml.
 The page opens by its address only."""
 
-from typing import Any
-
 from explainers.story import probed, scene, stage
 from explainers.story.base import Part, Runner, Story
 from explainers.story.glossary import short
 from explainers.story.stage import Block, Stage, State, Tab, View
-from explainers.story.words import Words
+from explainers.story.words import Row, Words
 from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
 from kernels.run.results import Run
@@ -15,7 +13,7 @@ from kernels.run.results import Run
 WORDS = Words.of(str(__package__))
 
 
-def data_of(run: Run) -> dict[str, Any]:
+def data_of(run: Run) -> Row:
     """Every table and number of the page.
 
     sums: a row for each logged sum of the run's first row, in the order of the trace. change: from the sum before.
@@ -28,13 +26,13 @@ def data_of(run: Run) -> dict[str, Any]:
     return {"sums": sums, "largest": sums.loc[sums.change.idxmax()].to_dict(), "last": sums.iloc[-1].to_dict()}
 
 
-def steps_of(data: dict[str, Any]) -> list[dict[str, Any]]:
+def steps_of(data: Row) -> list[Row]:
     """A row for each step, with the columns that its texts use. tile: of its outer step. lines: of code."""
     rows = data["sums"].to_dict("records")
     return [{**row, "tile": -1, "lines": {f"{row['file']}:{row['line']}": 1}} for row in rows]
 
 
-def picture(data: dict[str, Any]) -> View:
+def picture(data: Row) -> View:
     """A bar for each sum. A click goes to its step."""
     bars = [
         scene.Bar(

@@ -11,13 +11,13 @@ from explainers.models.recorded_times import shown_name
 from explainers.story import stage
 from explainers.story.glossary import microseconds, short
 from explainers.story.stage import Block
-from explainers.story.words import Words
+from explainers.story.words import Row, Words
 from kernels.core.fields import write_value
 from kernels.core.request import Request
 from kernels.measure.peers import FLEX
 
 WORDS = Words.of(str(__package__))
-Fields = dict[str, Any]  # of a problem, from JSON
+Fields = Row  # of a problem, from JSON
 PEERS = ("sdpa_math", "sdpa_efficient", "sdpa_flash", "sdpa_cudnn")  # they compute every pair and add the mask
 SAME_SIZES = ("seq_len", "num_heads", "head_dim", "batch", "causal")  # sizes of a comparison
 

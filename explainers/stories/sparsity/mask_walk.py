@@ -19,6 +19,7 @@ from explainers.stories.sparsity.block_mask import (
 from explainers.stories.sparsity.mask_times import WORDS
 from explainers.story import axes, picture
 from explainers.story.glossary import short
+from explainers.story.words import Row
 from kernels.core.masks import BlockLists
 from kernels.core.tensors import Role
 from kernels.run.results import Run
@@ -49,8 +50,8 @@ class Walk:
     row: int
     lists: BlockLists
     entries: list[Entry]
-    steps: list[dict[str, Any]]
-    data: dict[str, Any]
+    steps: list[Row]
+    data: Row
     scores: np.ndarray
     loaded: list[int]
     o: np.ndarray
@@ -128,7 +129,7 @@ def _rows(
     scored: np.ndarray,
     loaded: list[int],
     begin: tuple[float, float],
-) -> list[dict[str, Any]]:
+) -> list[Row]:
     """A row for the list, one for each entry, and one for the result.
 
     width: keys of a block. sees: the keys that the row sees by the mask, bool [keys].
@@ -138,7 +139,7 @@ def _rows(
     (m, l), highest = begin, begin[0]
     none = {"entry": -1, "column": -1, "kind": "", "block": 0}
 
-    def state(before: tuple[float, float]) -> dict[str, Any]:
+    def state(before: tuple[float, float]) -> Row:
         texts = {"from_m": number_text(before[0]), "from_l": number_text(before[1])}
         texts |= {"to_m": number_text(m), "to_l": number_text(l)}
         return {"m_before": before[0], "l_before": before[1], "m": m, "l": l, **texts, "same": m == before[0]}

@@ -1,7 +1,6 @@
 """Sparsity: a mask as blocks, the walk of one block of queries through its list, and the row's scores, m and l."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -11,6 +10,7 @@ from explainers.stories.sparsity.mask_walk import WORDS, Walk, explain, number_t
 from explainers.story import picture, probed, scene, stage
 from explainers.story.base import Runner, Story
 from explainers.story.stage import Stage, State, Tab, View
+from explainers.story.words import Row
 from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
 from kernels.run.results import Run
@@ -96,7 +96,7 @@ def view(run: Run, walk: Walk) -> View:
     loads = np.broadcast_to(widths * row_bytes(request), kinds.shape)
     small = queries * keys <= MOST_ELEMENTS
     seen = seen_of(lists, queries, keys) if small else np.zeros((0, 0), bool)
-    drawing: dict[str, Any] | None = None
+    drawing: Row | None = None
     if problem.mask == "drawn" and request.backend != "recorded":  # a drawn mask needs a new run
         drawing = {"block": problem.mask_block, "drawn": [list(row) for row in problem.drawn]}
     tips = WORDS.table("tips")

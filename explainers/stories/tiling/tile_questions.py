@@ -1,7 +1,7 @@
 """Questions about a query tile: the place of its scores, the reads of K and Q, and the block's part of O."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from explainers.story import picture
 from explainers.story.glossary import short
 from explainers.story.questions import Where, idea
 from explainers.story.stage import Question, Stage
+from explainers.story.words import Row
 from kernels.build.occupancy import MACHINES
 from kernels.run.results import Run
 
@@ -75,7 +76,7 @@ def query_tile(run: Run, made: Stage) -> list[Question]:
     ]
 
 
-def _asked(tile: Tile) -> dict[str, Any]:
+def _asked(tile: Tile) -> Row:
     """What the questions of words.toml ask.
 
     written: bytes of S in global memory. s_store: the first step that stores it. copied: the first step with Q in

@@ -3,7 +3,6 @@ measured on this one."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import altair as alt
 import pandas as pd
@@ -17,6 +16,7 @@ from explainers.story import questions, stage
 from explainers.story.base import Part, Runner, Story
 from explainers.story.glossary import figure, microseconds, short
 from explainers.story.stage import Block, Stage
+from explainers.story.words import Row
 from kernels import catalog
 from kernels.core.fields import fields_of, write_value
 from kernels.core.spec import KernelSpec
@@ -207,7 +207,7 @@ def stage_of(shown: Shown, others: bool, here: list[Block]) -> Stage:
     )
 
 
-def steps_of(shown: Shown, rows: pd.DataFrame, sizes: Sequence[float]) -> list[dict[str, Any]]:
+def steps_of(shown: Shown, rows: pd.DataFrame, sizes: Sequence[float]) -> list[Row]:
     """A row for each size: the times of our two fastest kernels next to the baseline, the lines without a time, the
     time of our fastest kernel at the size before, and the state of the chip."""
     drawn = shown.part[~shown.part.label.isin(shown.hidden)]
@@ -347,7 +347,7 @@ def provenance(where: Mapping[str, Provenance], measured: tuple[str, ...]) -> st
 # ---- questions ----
 
 
-def asked_of(rows: pd.DataFrame, field: str, baseline: str, sizes: list[float]) -> dict[str, Any]:
+def asked_of(rows: pd.DataFrame, field: str, baseline: str, sizes: list[float]) -> Row:
     """The data of the questions: speed, distance to the roof, and growth of time and memory. None: no question.
 
     rows: the drawn rows, compared with the baseline.
@@ -358,7 +358,7 @@ def asked_of(rows: pd.DataFrame, field: str, baseline: str, sizes: list[float]) 
     later = {field: [sizes[min(1, step - 1)] + 1, last]}  # also the trend answers
     base = rows[[shown_name(row.label, row.title) == baseline for row in rows.itertuples()]]
     covers = [{**later, "label": label} for label in (*ours.label[:1], *base.label[:1])]
-    names: dict[str, Any] = {"last": wording.sized(field, last), "doubled": wording.doubled(field), "rival": None}
+    names: Row = {"last": wording.sized(field, last), "doubled": wording.doubled(field), "rival": None}
     if len(known := ours[ours.speedup.notna()]):
         row = known.iloc[0]
         peers = rows[(rows[field] == last) & (rows.kind != "kernel")].sort_values("median_us")
@@ -382,7 +382,7 @@ def asked_of(rows: pd.DataFrame, field: str, baseline: str, sizes: list[float]) 
     }
 
 
-def _of_roof(known: pd.DataFrame) -> dict[str, Any] | None:
+def _of_roof(known: pd.DataFrame) -> Row | None:
     """The fastest kernel's share of its roof."""
     if known.empty:
         return None
@@ -394,7 +394,7 @@ def _of_roof(known: pd.DataFrame) -> dict[str, Any] | None:
     return found | {"most": 100 * row.tflops / share, "right": f"About {right}%", "wrong": due}
 
 
-def _growth(rows: pd.DataFrame, field: str, column: str, ours: set[str]) -> dict[str, Any] | None:
+def _growth(rows: pd.DataFrame, field: str, column: str, ours: set[str]) -> Row | None:
     """The kernel with the fastest growth of a column per doubling. hides: the factors that the charts show."""
     grows = sweep_rows.growth(rows, field, column)
     timed = {label: times for label, times in grows.items() if label in ours}
