@@ -3,8 +3,7 @@
 {
   const NONE = /\b(?:undefined|null)\b|\[object \w+\]|\bNaN\b/g;
   const check = (text, place) => {
-    const broken =
-      location.search.includes('what_if=') || place?.closest('.toolbar, .search, .sequences, .codes');
+    const broken = location.search.includes('what_if=') || place?.closest('.toolbar, .search, .sequences, .codes');
     const [word] = (String(text).match(NONE) ?? []).filter(found => !broken || found !== 'NaN');
     if (!word) return;
     setTimeout(() => {

@@ -16,9 +16,7 @@ async steps => {
       .filter(n => n.getBoundingClientRect().right > innerWidth + 1)
       .map(n => n.className);
   const frames = () =>
-    new Promise(done =>
-      requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done, 20))),
-    );
+    new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done, 20))));
   for (const step of steps) {
     hub.set(step, 'user');
     if (!measured(step).length) continue;
@@ -69,8 +67,7 @@ async steps => {
         const box = node.getBoundingClientRect();
         if (!(scrolls && what === 'code') && !inside(box, screen))
           say(`${what} is not in the window: ${JSON.stringify(box)}`);
-        else if (!sized(box, w, h))
-          say(`${what} is ${Math.round(box.width)} x ${Math.round(box.height)}`);
+        else if (!sized(box, w, h)) say(`${what} is ${Math.round(box.width)} x ${Math.round(box.height)}`);
       }
     if (!all('.narration').length) say('no sentence');
     if (!all('.picture > .view').length) say('no picture');
@@ -112,9 +109,7 @@ async steps => {
     ]) {
       if (node.scrollTop || node.scrollLeft) say(`the ${what} scrolled`);
       if (node.scrollWidth > node.clientWidth + 1)
-        say(
-          `the ${what} is wider than the window by ${node.scrollWidth - node.clientWidth}: ${widest()}`,
-        );
+        say(`the ${what} is wider than the window by ${node.scrollWidth - node.clientWidth}: ${widest()}`);
     }
     if (!scrolls && room.scrollHeight > room.clientHeight + 1)
       say(`the room is higher than the window by ${room.scrollHeight - room.clientHeight}`);

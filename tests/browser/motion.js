@@ -72,9 +72,7 @@ async speed => {
     },
   };
   const press = key =>
-    document.body.dispatchEvent(
-      new KeyboardEvent('keydown', { key, bubbles: true, composed: true }),
-    );
+    document.body.dispatchEvent(new KeyboardEvent('keydown', { key, bubbles: true, composed: true }));
 
   press('Home');
   await wait(300);

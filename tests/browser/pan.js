@@ -6,8 +6,7 @@ async () => {
     ROWS = 10,
     BARS = 20000 / ROWS,
     columns = {};
-  for (const name of ['start', 'end', 'row', 'event', 'tile'])
-    columns[name] = new Float32Array(ROWS * BARS);
+  for (const name of ['start', 'end', 'row', 'event', 'tile']) columns[name] = new Float32Array(ROWS * BARS);
   for (let n = 0; n < ROWS * BARS; n++) {
     const bar = n % BARS,
       row = Math.floor(n / BARS),

@@ -9,16 +9,8 @@
     lit: [...document.querySelectorAll('.wg .codes .code')].map(pane =>
       [...pane.querySelectorAll('.row.lit')].map(row => row.dataset.place).sort(),
     ),
-    counts: [...document.querySelectorAll('.wg .codes .row.lit')].map(row => [
-      row.dataset.place,
-      text('.count', row),
-    ]),
-    labels: [...document.querySelectorAll('.wg .sheet canvas')].map(c =>
-      c.getAttribute('aria-label'),
-    ),
-    state: [...document.querySelectorAll('.wg .strip .state')].map(s => [
-      text('.name', s),
-      text('.value', s),
-    ]),
+    counts: [...document.querySelectorAll('.wg .codes .row.lit')].map(row => [row.dataset.place, text('.count', row)]),
+    labels: [...document.querySelectorAll('.wg .sheet canvas')].map(c => c.getAttribute('aria-label')),
+    state: [...document.querySelectorAll('.wg .strip .state')].map(s => [text('.name', s), text('.value', s)]),
   };
 };

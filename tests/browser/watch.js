@@ -10,17 +10,12 @@ new PerformanceObserver(list => {
 }).observe({ type: 'layout-shift', buffered: true });
 // All that a stop can show in the rail: a reader has seen its questions.
 window.tick = link => {
-  if (!link.querySelector('.mark'))
-    link.insertAdjacentHTML('beforeend', '<span class="mark">\u2713</span>');
+  if (!link.querySelector('.mark')) link.insertAdjacentHTML('beforeend', '<span class="mark">\u2713</span>');
 };
 window.fonts = new Map();
 window.cut = new Map(); // text -> how many pixels of it are outside its canvas, since cut.clear()
 function outside(g, text, x, y, most) {
-  const {
-      width: own,
-      actualBoundingBoxAscent: up,
-      actualBoundingBoxDescent: down,
-    } = g.measureText(text),
+  const { width: own, actualBoundingBoxAscent: up, actualBoundingBoxDescent: down } = g.measureText(text),
     width = Math.min(own, most ?? own),
     left = x - { center: width / 2, right: width, end: width }[g.textAlign] || x,
     to = g.getTransform();

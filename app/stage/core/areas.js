@@ -28,8 +28,7 @@ export const gridArea = (rect, columns, thing, count = columns) => ({
 /** @typedef {{x: number, y: number, w: number, h: number}} Rect */
 
 /** @param {Area} area @param {number} number */
-const thingOf = ({ datum, grid }, number) =>
-  grid?.thing ? grid.thing(number) : { ...datum, number };
+const thingOf = ({ datum, grid }, number) => (grid?.thing ? grid.thing(number) : { ...datum, number });
 
 /**
  * The rectangles of the cells of a grid for which `hit` is true. Neighbours are one rectangle.
@@ -76,9 +75,7 @@ function cells(area, hit) {
  * @param {number} y
  */
 export function thingAt(areas, x, y) {
-  const area = areas.findLast(
-    ({ rect: [left, top, w, h] }) => x >= left && x < left + w && y >= top && y < top + h,
-  );
+  const area = areas.findLast(({ rect: [left, top, w, h] }) => x >= left && x < left + w && y >= top && y < top + h);
   if (!area?.grid) return area?.datum ?? null;
   const [left, top, w, h] = area.rect,
     { columns, count } = area.grid,
@@ -116,9 +113,7 @@ export function rectsOf(areas, wanted) {
   const hit = (/** @type {Thing} */ datum) => wanted.some(one => matches(datum, one));
   // The datum of a grid is part of each of its things.
   const may = (/** @type {Thing} */ datum) =>
-    wanted.some(one =>
-      matches(datum, Object.fromEntries(Object.entries(one).filter(([key]) => key in datum))),
-    );
+    wanted.some(one => matches(datum, Object.fromEntries(Object.entries(one).filter(([key]) => key in datum))));
   return areas.flatMap(area => {
     if (area.grid) return may(area.datum) ? cells(area, hit) : [];
     const [x, y, w, h] = area.rect;

@@ -120,10 +120,7 @@ export function makeBar({ clock, onRest }) {
         // one step at most per frame: a late frame delays, it never skips
         since = Math.max(since + period, now - period);
         const last = ((looped() && nextTile()) || clock.count) - 1;
-        clock.set(
-          looped() && clock.step >= last ? tileBefore(clock.step + 1) : clock.step + 1,
-          'play',
-        );
+        clock.set(looped() && clock.step >= last ? tileBefore(clock.step + 1) : clock.step + 1, 'play');
         if (pauseAt.pauses(clock.step) || (!looped() && clock.step >= last)) return stop();
       }
       frame = requestAnimationFrame(tick);
@@ -151,8 +148,7 @@ export function makeBar({ clock, onRest }) {
   speed.onchange = () => {
     paced = true;
   };
-  root.onclick = (/** @type {any} */ { target }) =>
-    actions[target.closest('[data-action]')?.dataset.action]?.();
+  root.onclick = (/** @type {any} */ { target }) => actions[target.closest('[data-action]')?.dataset.action]?.();
   range.oninput = () => clock.set(+range.value, 'user');
 
   const unfollow = clock.follow(step => {
@@ -173,10 +169,7 @@ export function makeBar({ clock, onRest }) {
 
   // As keys do them: not while the bar is not there, or has nothing to step through.
   const byKey = Object.fromEntries(
-    Object.entries(actions).map(([name, act]) => [
-      name,
-      () => (node.hidden || clock.count < 2 ? false : act()),
-    ]),
+    Object.entries(actions).map(([name, act]) => [name, () => (node.hidden || clock.count < 2 ? false : act())]),
   );
 
   return {

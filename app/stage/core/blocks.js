@@ -24,8 +24,7 @@ const MAKE = {
       ...links.flatMap((/** @type {any} */ link) => [' ', MAKE.link(link, ends, context)]),
     ),
   heading: ({ text }) => element('h3', {}, text),
-  note: ({ text, tone }) =>
-    element('p', { class: `note ${tone}`, role: tone === 'bad' ? 'alert' : null }, text),
+  note: ({ text, tone }) => element('p', { class: `note ${tone}`, role: tone === 'bad' ? 'alert' : null }, text),
   download: ({ label, url, file }, _, { href }) =>
     element('p', {}, element('a', { class: 'button', href: href(url), download: file }, label)),
   row: ({ columns }, ends, context) =>
@@ -46,12 +45,7 @@ const MAKE = {
     return host;
   },
   link: ({ text, story, query }, ends, context) =>
-    way(
-      `${story}?${new URLSearchParams(query)}`,
-      () => context.open(story, query),
-      { class: 'to' },
-      text,
-    ),
+    way(`${story}?${new URLSearchParams(query)}`, () => context.open(story, query), { class: 'to' }, text),
   diff: ({ names, parts }) => {
     /** @type {(line: number | null, text: string | null, other: string | null) => Node[]} */
     const half = (line, text, other) => {
@@ -69,10 +63,7 @@ const MAKE = {
       const title = folded ?? `${number(rows.length)} lines are the same`;
       return element('details', {}, element('summary', {}, title), ...lines);
     });
-    const heads = names.flatMap((/** @type {string} */ name) => [
-      element('span'),
-      element('b', {}, name),
-    ]);
+    const heads = names.flatMap((/** @type {string} */ name) => [element('span'), element('b', {}, name)]);
     return element(
       'div',
       { class: 'diff', tabindex: '0', role: 'region', 'aria-label': names.join(' beside ') },
@@ -108,26 +99,15 @@ function tableOf({ columns, kinds, rows, caption, lit }) {
   /** @type {(value: number | string, n: number) => Element} */
   const cell = (value, n) =>
     element('td', { class: kinds[n] }, typeof value === 'number' ? figure(value) : String(value));
-  const body = rows.map((row, r) =>
-    element('tr', { class: lit[r] ? 'lit' : null }, ...row.map(cell)),
-  );
+  const body = rows.map((row, r) => element('tr', { class: lit[r] ? 'lit' : null }, ...row.map(cell)));
   const heads = columns.map((name, n) =>
     element(name ? 'th' : 'td', { class: kinds[n], scope: name ? 'col' : null }, name),
   );
-  const made = element(
-    'table',
-    {},
-    element('thead', {}, element('tr', {}, ...heads)),
-    element('tbody', {}, ...body),
-  );
+  const made = element('table', {}, element('thead', {}, element('tr', {}, ...heads)), element('tbody', {}, ...body));
   return element(
     'figure',
     {},
-    element(
-      'div',
-      { class: 'scroll', tabindex: '0', role: 'region', 'aria-label': caption || 'Table' },
-      made,
-    ),
+    element('div', { class: 'scroll', tabindex: '0', role: 'region', 'aria-label': caption || 'Table' }, made),
     ...(caption ? [element('figcaption', {}, caption)] : []),
   );
 }
@@ -144,8 +124,6 @@ function differing(block) {
       row.hidden = all.checked && !block.differs[n];
     });
   all.onchange();
-  made.prepend(
-    element('label', { class: 'only' }, all, ` differences only (${left} rows are the same)`),
-  );
+  made.prepend(element('label', { class: 'only' }, all, ` differences only (${left} rows are the same)`));
   return made;
 }

@@ -150,10 +150,7 @@ export function canvasView(host, { clock }, view) {
   };
   // A cell is pinned from elsewhere, in the view of that title, or none is: {title, thing}.
   const pinTold = () => {
-    pinned =
-      clock.pin?.title === view.title
-        ? { x: size.width / 2, y: tall / 2, thing: clock.pin.thing }
-        : null;
+    pinned = clock.pin?.title === view.title ? { x: size.width / 2, y: tall / 2, thing: clock.pin.thing } : null;
   };
   const onPin = () => {
     pinTold();
@@ -170,11 +167,7 @@ export function canvasView(host, { clock }, view) {
   // From where the cursor is, over the pixels that way, to the first other thing.
   const reach = ([dx, dy]) => {
     const from = hover ?? pinned ?? { x: size.width / 2, y: tall / 2, thing: null };
-    for (
-      let x = from.x + dx, y = from.y + dy;
-      x >= 0 && y >= 0 && x < size.width && y < tall;
-      x += dx, y += dy
-    ) {
+    for (let x = from.x + dx, y = from.y + dy; x >= 0 && y >= 0 && x < size.width && y < tall; x += dx, y += dy) {
       const next = point(x, y);
       if (next && !same(next, from)) return next;
     }
@@ -313,8 +306,6 @@ export function legend(entries) {
   return element(
     'div',
     { class: 'legend' },
-    ...entries.map(([css, text]) =>
-      element('span', {}, ...(css ? [element('i', { style: css })] : []), text),
-    ),
+    ...entries.map(([css, text]) => element('span', {}, ...(css ? [element('i', { style: css })] : []), text)),
   );
 }

@@ -11,12 +11,7 @@ import { walkPoints } from './points.js';
  * @param {Context} context
  * @param {{fill?: boolean, press?: ((x: number, datum: any) => void) | null}} [options]
  */
-export async function chartView(
-  host,
-  given,
-  { clock, charts },
-  { fill = false, press = null } = {},
-) {
+export async function chartView(host, given, { clock, charts }, { fill = false, press = null } = {}) {
   const embed = await charts(),
     paint = theme(host),
     em = fill ? textSize() : 13 * type.scale,

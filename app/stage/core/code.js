@@ -44,13 +44,7 @@ export function codeView(host, code, frames, { clock, kept, keep }, openSource) 
   const hide = element('input', { type: 'checkbox', 'data-probes': true }),
     named = element('span', { title: files.map(file => shown(file.name)).join(' + ') }),
     counts = element('span', { class: 'counts' }, 'n\u00d7: accesses or values in this step'),
-    head = element(
-      'div',
-      { class: 'file' },
-      named,
-      counts,
-      element('label', {}, hide, 'hide probes'),
-    );
+    head = element('div', { class: 'file' }, named, counts, element('label', {}, hide, 'hide probes'));
   if (openSource) {
     const title = 'Machine code of these lines, on the page Source';
     head.append(button('machine code \u2192', openSource, { title }));
@@ -125,9 +119,7 @@ export function codeView(host, code, frames, { clock, kept, keep }, openSource) 
       .sort((a, b) => a[0] - b[0]);
     if (!places.length || !seen.height) return;
     // Of lines far apart, as in a .cu and its header, those that stand closest.
-    const parts = places.map(([top], n) =>
-      places.slice(n).filter(([t, h]) => t + h < top + seen.height),
-    );
+    const parts = places.map(([top], n) => places.slice(n).filter(([t, h]) => t + h < top + seen.height));
     const shown = parts.reduce((best, part) => (part.length > best.length ? part : best)),
       [first, , file] = shown[0] ?? places[0];
     named.textContent = file;

@@ -82,11 +82,7 @@ export function patches(locate, wanted, width, height) {
  */
 export function outer(rects) {
   const holds = (a, b) =>
-    a.w * a.h > b.w * b.h &&
-    a.x <= b.x &&
-    a.y <= b.y &&
-    a.x + a.w >= b.x + b.w &&
-    a.y + a.h >= b.y + b.h;
+    a.w * a.h > b.w * b.h && a.x <= b.x && a.y <= b.y && a.x + a.w >= b.x + b.w && a.y + a.h >= b.y + b.h;
   return rects.filter(rect => !rects.some(other => holds(other, rect)));
 }
 
@@ -95,8 +91,7 @@ export function outer(rects) {
  * @param {{x: number, y: number, w: number, h: number}[]} rects
  */
 export function touching(rects) {
-  const near = (a, b) =>
-    a.x <= b.x + b.w + 2 && b.x <= a.x + a.w + 2 && a.y <= b.y + b.h + 2 && b.y <= a.y + a.h + 2;
+  const near = (a, b) => a.x <= b.x + b.w + 2 && b.x <= a.x + a.w + 2 && a.y <= b.y + b.h + 2 && b.y <= a.y + a.h + 2;
   return rects.reduce((groups, rect) => {
     const mine = groups.filter(group => group.some(one => near(one, rect)));
     return [...groups.filter(group => !mine.includes(group)), [...mine.flat(), rect]];
@@ -136,11 +131,7 @@ export function canvasCovers(clock, placesOf) {
     // A covered clause at the end of a text is left out.
     letters(g) {
       g.fillText = (text, ...where) =>
-        Object.getPrototypeOf(g).fillText.call(
-          g,
-          clock.hide(String(text)).replace(/, \?$/, ''),
-          ...where,
-        );
+        Object.getPrototypeOf(g).fillText.call(g, clock.hide(String(text)).replace(/, \?$/, ''), ...where);
       return g;
     },
     covered: thing => clock.covers.some(one => matches(thing, one)),

@@ -7,8 +7,7 @@ export function decode(buffer) {
   /** @type {(value: any) => any} */
   const restore = value => {
     if (value === null || typeof value !== 'object') return value;
-    if (value.$column)
-      return numbers.subarray(value.$column[0], value.$column[0] + value.$column[1]);
+    if (value.$column) return numbers.subarray(value.$column[0], value.$column[0] + value.$column[1]);
     for (const [key, inner] of Object.entries(value))
       value[key] = key === 'frames' && inner === true ? content.frames : restore(inner);
     return value;
@@ -17,9 +16,7 @@ export function decode(buffer) {
     const { $rows, ...packed } = content.frames,
       fields = Object.entries(packed);
     content.frames = Array.from({ length: $rows }, (_, n) =>
-      Object.fromEntries(
-        fields.flatMap(([name, [values, at]]) => (at[n] < 0 ? [] : [[name, values[at[n]]]])),
-      ),
+      Object.fromEntries(fields.flatMap(([name, [values, at]]) => (at[n] < 0 ? [] : [[name, values[at[n]]]]))),
     );
   }
   return restore(content);

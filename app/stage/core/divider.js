@@ -54,8 +54,7 @@ export function makeDivider(main, picture, code, { kept, keep }) {
   });
   const narrow = matchMedia('(max-width: 760px)');
   /** @type {Record<string, number>} */ const shares = {};
-  const kind = () =>
-    narrow.matches ? 'narrow' : main.classList.contains('two') ? 'two' : 'beside';
+  const kind = () => (narrow.matches ? 'narrow' : main.classList.contains('two') ? 'two' : 'beside');
   const turn = () => {
     node.setAttribute('aria-orientation', KINDS[kind()].orientation);
     node.setAttribute('aria-valuenow', String(Math.round(shares[kind()])));
@@ -70,8 +69,7 @@ export function makeDivider(main, picture, code, { kept, keep }) {
     turn();
     keep(KINDS[kind()].name, String(shares[kind()]));
   };
-  for (const [which, { name, begin }] of Object.entries(KINDS))
-    set(which, Number(kept(name)) || begin);
+  for (const [which, { name, begin }] of Object.entries(KINDS)) set(which, Number(kept(name)) || begin);
   turn();
   // Where the pointer is, as a share of what the two divide; beside each other the strip of state
   // counts with the picture.

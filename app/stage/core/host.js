@@ -48,8 +48,7 @@
  * @property {(name: string, value: string) => void} [keep] remembers it
  */
 
-const absent = (/** @type {string} */ what) =>
-  Promise.reject(new Error(`This page cannot ${what}.`));
+const absent = (/** @type {string} */ what) => Promise.reject(new Error(`This page cannot ${what}.`));
 
 /**
  * @param {Host} host

@@ -51,9 +51,7 @@ export function hearKeys({ root, rows, actions, clicking = () => false, blocked 
     if (ctrlKey || metaKey || altKey || event.defaultPrevented || !root.isConnected) return;
     const target = /** @type {any} */ (event.composedPath()[0]),
       range = target.id === 'warpglass-clock';
-    const name =
-      presses[`${shiftKey ? 'Shift+' : ''}${key}`] ??
-      presses[key.length === 1 ? key.toLowerCase() : key];
+    const name = presses[`${shiftKey ? 'Shift+' : ''}${key}`] ?? presses[key.length === 1 ? key.toLowerCase() : key];
     if (!name || blocked(name) || (!range && target.matches?.(TYPING))) return;
     if (key === ' ' && target.closest?.('button:not([data-plays]),a,summary')) return; // a button is pressed
     if (/^[-+=0]$/.test(key) && target.closest?.('[data-zooms]')) return; // a picture zooms

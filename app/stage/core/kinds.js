@@ -52,11 +52,7 @@ const KINDS = {
   },
   // rect: [x, y of the baseline, the widest it may be or 0, size]. A value with a format is a number
   // that runs.
-  text(
-    g,
-    { rect: [x, y, most, size], text, value, format, fill, bold, mono, align = 'left' },
-    paint,
-  ) {
+  text(g, { rect: [x, y, most, size], text, value, format, fill, bold, mono, align = 'left' }, paint) {
     g.font = `${bold ? '600 ' : ''}${size}px ${mono ? paint.mono : paint.font}`;
     g.fillStyle = fill ?? paint.text;
     g.textAlign = align;
@@ -135,9 +131,7 @@ const KINDS = {
  * @returns {number[][]}
  */
 export function firstPart(points, share) {
-  const lengths = points
-    .slice(1)
-    .map(([x, y], n) => Math.hypot(x - points[n][0], y - points[n][1]));
+  const lengths = points.slice(1).map(([x, y], n) => Math.hypot(x - points[n][0], y - points[n][1]));
   let left = share * lengths.reduce((a, b) => a + b, 0);
   const seen = [points[0]];
   for (let n = 0; n < lengths.length && left > 0; n++) {

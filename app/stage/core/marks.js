@@ -19,9 +19,7 @@ export function makePauseAt(clock) {
   const tell = () => {
     const here = steps[select.value],
       left = here ? here.filter(n => n > clock.step).length : 0,
-      text = here
-        ? `${left ? number(left) : 'no'} ${left === 1 ? select.value : MARKS[select.value]} ahead`
-        : '';
+      text = here ? `${left ? number(left) : 'no'} ${left === 1 ? select.value : MARKS[select.value]} ahead` : '';
     if (text !== words) ahead.textContent = words = text;
   };
   const choose = (/** @type {string} */ mark) => {
@@ -36,9 +34,7 @@ export function makePauseAt(clock) {
     node,
     load(/** @type {Frame[]} */ frames) {
       steps = {};
-      frames.forEach((frame, n) =>
-        (frame.marks ?? []).forEach(mark => (steps[mark] ??= []).push(n)),
-      );
+      frames.forEach((frame, n) => (frame.marks ?? []).forEach(mark => (steps[mark] ??= []).push(n)));
       node.hidden = !Object.keys(steps).length;
       select.replaceChildren(
         element('option', { value: '' }, 'no pause'),

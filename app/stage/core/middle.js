@@ -8,8 +8,7 @@ import { stripView } from './strip.js';
 import { viewOf } from './views.js';
 
 /** @type {(name: string, label: string, more?: object) => any} */
-const group = (name, label, more) =>
-  element('div', { class: name, role: 'group', 'aria-label': label, ...more });
+const group = (name, label, more) => element('div', { class: name, role: 'group', 'aria-label': label, ...more });
 
 export class Middle {
   chips = group('pictures', 'Pictures');
@@ -142,8 +141,7 @@ export class Middle {
   }
   clear() {
     this.end();
-    for (const part of [this.picture, this.codes, this.strip, this.chips, this.sides])
-      part.replaceChildren();
+    for (const part of [this.picture, this.codes, this.strip, this.chips, this.sides]) part.replaceChildren();
     this.verdict.hidden = true;
   }
   unmount() {

@@ -13,9 +13,7 @@ export const linesOf = (frame, key) => frame?.[key] ?? {};
 
 // The pictures of a bundle in order. Views with one id are drawn next to each other.
 /** @param {Content} content */
-export const picturesOf = content => [
-  ...new Map(content.views.map(({ id, title }) => [id, { id, title }])).values(),
-];
+export const picturesOf = content => [...new Map(content.views.map(({ id, title }) => [id, { id, title }])).values()];
 
 // The value of the choice that the step is, such as a moment of a cache.
 /** @type {(content: Content, step: number) => number} */
@@ -33,8 +31,7 @@ export const stepUpTo = (content, frames, value) => {
 export function stepWanted(wanted, count) {
   const last = Math.max(0, count - 1),
     asked = Number(wanted);
-  if (Number.isInteger(asked) && asked >= 1 && asked <= last + 1)
-    return { step: asked - 1, missing: '' };
+  if (Number.isInteger(asked) && asked >= 1 && asked <= last + 1) return { step: asked - 1, missing: '' };
   return {
     step: Math.min(last, Math.max(0, Math.trunc(asked) - 1 || 0)),
     missing: `step is ${wanted}. Here it can be 1 to ${last + 1}.`,

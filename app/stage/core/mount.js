@@ -47,15 +47,7 @@ export class Stage {
     this.tabs = new Tabs(this);
     const { chips, sides, verdict, node } = this.middle;
     this.sub = element('div', { class: 'sub' }, chips, sides, verdict);
-    this.room = element(
-      'div',
-      { class: 'room' },
-      this.bar.node,
-      this.sub,
-      node,
-      this.tabs.node,
-      this.tabs.drawer,
-    );
+    this.room = element('div', { class: 'room' }, this.bar.node, this.sub, node, this.tabs.node, this.tabs.drawer);
     el.classList.add('wg');
     el.replaceChildren(this.room);
     el.stage = this;
@@ -194,8 +186,7 @@ export class Stage {
         ...bar.actions,
         onward: event => press(1, event) || bar.actions.next(),
         back: event => press(-1, event) || bar.actions.previous(),
-        picture: ({ key }) =>
-          !!this.content && this.choosePicture(this.content.pictures?.[key - 1]?.id),
+        picture: ({ key }) => !!this.content && this.choosePicture(this.content.pictures?.[key - 1]?.id),
         ...actions,
       },
       clicking,

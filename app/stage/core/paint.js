@@ -33,8 +33,7 @@ const ROOM = { width: 1000, height: 620 }; // pixels of a window with room for l
 
 // The size of text on a canvas: at least 13 pixels in a window 1500 wide, and growing with it.
 export const textSize = () => type.scale * labels() * Math.max(12, Math.min(28, innerWidth / 112));
-const labels = () =>
-  type.scale < 1.5 && innerWidth >= ROOM.width && innerHeight >= ROOM.height ? type.labels : 1;
+const labels = () => (type.scale < 1.5 && innerWidth >= ROOM.width && innerHeight >= ROOM.height ? type.labels : 1);
 
 // Whether the reader is guided: a picture may leave out what only Everything shows.
 export const guided = () => type.labels > 1;
@@ -59,8 +58,7 @@ export function rgb(colour) {
 
 // A colour between two, [r, g, b] each; share 1 is all of the first.
 /** @type {(a: number[], b: number[], share: number) => string} */
-export const blend = (a, b, share) =>
-  `rgb(${a.map((v, i) => Math.round(v * share + b[i] * (1 - share))).join(',')})`;
+export const blend = (a, b, share) => `rgb(${a.map((v, i) => Math.round(v * share + b[i] * (1 - share))).join(',')})`;
 
 // value -> [r, g, b]: the background at zero, the palette's colours of sign at -span and +span.
 /** @type {(background: number[]) => (value: number, span: number) => number[]} */
@@ -109,11 +107,8 @@ export const NOT_FINITE = [
 export function odd(numbers) {
   let nan = 0,
     inf = 0;
-  for (const value of numbers)
-    if (value !== undefined && !Number.isFinite(value)) Number.isNaN(value) ? nan++ : inf++;
-  return [nan && `${number(nan)} NaN`, inf && `${number(inf)} infinite`]
-    .filter(Boolean)
-    .join(' and ');
+  for (const value of numbers) if (value !== undefined && !Number.isFinite(value)) Number.isNaN(value) ? nan++ : inf++;
+  return [nan && `${number(nan)} NaN`, inf && `${number(inf)} infinite`].filter(Boolean).join(' and ');
 }
 
 // The largest finite |value|, never 0.
@@ -202,8 +197,7 @@ export const number = value => value.toLocaleString('en');
 export function element(tag, attributes = {}, ...children) {
   const node = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes))
-    if (value !== false && value !== null && value !== undefined)
-      node.setAttribute(name, value === true ? '' : value);
+    if (value !== false && value !== null && value !== undefined) node.setAttribute(name, value === true ? '' : value);
   node.append(...children);
   return node;
 }

@@ -69,9 +69,7 @@ export function itemsOf(view) {
   const visit = (mark, dx, dy) =>
     mark.items.flatMap((/** @type {any} */ item, /** @type {number} */ n) =>
       mark.marktype === 'group'
-        ? (item.items ?? []).flatMap((/** @type {any} */ inner) =>
-            visit(inner, dx + (item.x ?? 0), dy + (item.y ?? 0)),
-          )
+        ? (item.items ?? []).flatMap((/** @type {any} */ inner) => visit(inner, dx + (item.x ?? 0), dy + (item.y ?? 0)))
         : [{ mark, item, n, dx, dy }],
     );
   return visit(view.scenegraph().root, 0, 0);
@@ -101,7 +99,6 @@ function next(points, from, [dx, dy]) {
   if (!from) return points[0] ?? null;
   const there = points.filter(p => (p.x - from.x) * dx + (p.y - from.y) * dy > 0.5),
     same = dx ? there.filter(p => p.colour === from.colour) : [];
-  const far = (/** @type {ChartPoint} */ p) =>
-    Math.abs(p.x - from.x) * (dx ? 1 : 4) + Math.abs(p.y - from.y);
+  const far = (/** @type {ChartPoint} */ p) => Math.abs(p.x - from.x) * (dx ? 1 : 4) + Math.abs(p.y - from.y);
   return (same.length ? same : there).toSorted((a, b) => far(a) - far(b))[0] ?? from;
 }

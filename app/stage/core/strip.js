@@ -44,9 +44,7 @@ function part(entry, paint) {
     let path = '';
     numeric.forEach((v, n) => {
       if (!Number.isFinite(v)) return;
-      const [left, top] = [x(n), H - 3 - ((v - low) / (high - low)) * (H - 6)].map(p =>
-        p.toFixed(1),
-      );
+      const [left, top] = [x(n), H - 3 - ((v - low) / (high - low)) * (H - 6)].map(p => p.toFixed(1));
       path += Number.isFinite(numeric[n - 1]) ? `H${left}V${top}` : `M${left} ${top}`;
     });
     const svg = svgElement('svg', {

@@ -45,8 +45,7 @@ export class Tabs {
     this.close();
     this.madeAt = stage.clock.step;
     stage.tab = id;
-    for (const chip of this.node.children)
-      chip.setAttribute('aria-expanded', String(chip.dataset.tab === id));
+    for (const chip of this.node.children) chip.setAttribute('aria-expanded', String(chip.dataset.tab === id));
     stage.moved();
     if (!id) return;
     this.node.classList.add('unfolded');

@@ -44,11 +44,7 @@ const PART = 0.8; // of the time between two steps that play
 
 const within = share => Math.max(0, Math.min(1, share));
 const same = (a, b) =>
-  a === b ||
-  (Array.isArray(a) &&
-    Array.isArray(b) &&
-    a.length === b.length &&
-    a.every((v, n) => same(v, b[n])));
+  a === b || (Array.isArray(a) && Array.isArray(b) && a.length === b.length && a.every((v, n) => same(v, b[n])));
 
 const parsed = new Map();
 /**
@@ -79,11 +75,9 @@ export function channels(text) {
  */
 function mixed(name, a, b, t) {
   if (a === undefined || b === undefined) return b;
-  if (COLOURS.has(name))
-    return `rgb(${mixed('', channels(a), channels(b), t).map(Math.round).join(',')})`;
+  if (COLOURS.has(name)) return `rgb(${mixed('', channels(a), channels(b), t).map(Math.round).join(',')})`;
   if (typeof a === 'number' && typeof b === 'number') return a + (b - a) * t;
-  if (Array.isArray(a) && Array.isArray(b) && a.length === b.length)
-    return b.map((v, n) => mixed('', a[n], v, t));
+  if (Array.isArray(a) && Array.isArray(b) && a.length === b.length) return b.map((v, n) => mixed('', a[n], v, t));
   return b; // an image, a text, a way with other corners
 }
 
@@ -158,11 +152,8 @@ function along({ from, to, moves, span: [start, end], ease, lift }, share) {
     mark = { ...to };
   for (const name of moves)
     mark[name] =
-      name === 'alpha'
-        ? mixed(name, from.alpha ?? 1, to.alpha ?? 1, t)
-        : mixed(name, from[name], to[name], t);
-  if (to.area && moves.includes('rect'))
-    for (const n of [2, 3]) mark.rect[n] = byRatio(from.rect[n], to.rect[n], t);
+      name === 'alpha' ? mixed(name, from.alpha ?? 1, to.alpha ?? 1, t) : mixed(name, from[name], to[name], t);
+  if (to.area && moves.includes('rect')) for (const n of [2, 3]) mark.rect[n] = byRatio(from.rect[n], to.rect[n], t);
   if (lift) {
     mark.air = 4 * t * (1 - t);
     mark.rect[1] -= lift * mark.air;

@@ -12,8 +12,7 @@ export function wrapped(text, width, most, measure) {
   const lines = [''];
   for (const word of text.split(' ')) {
     const longer = lines.at(-1) ? `${lines.at(-1)} ${word}` : word;
-    if (measure(longer) <= width || !lines.at(-1) || lines.length === most)
-      lines[lines.length - 1] = longer;
+    if (measure(longer) <= width || !lines.at(-1) || lines.length === most) lines[lines.length - 1] = longer;
     else lines.push(word);
   }
   return lines;

@@ -12,9 +12,7 @@ export class Address {
   get path() {
     const { base, rail } = this.app,
       at = location.pathname.replace(/\/$/, '');
-    return (
-      rail.find((/** @type {Lens} */ { path }) => at === `${base}/${path}`) ?? { path: 'start' }
-    ).path;
+    return (rail.find((/** @type {Lens} */ { path }) => at === `${base}/${path}`) ?? { path: 'start' }).path;
   }
   // Its choices, step, picture and tab.
   get params() {

@@ -16,8 +16,7 @@ export function isRight(guess, { kind, answer, tolerance }) {
 /** @param {story.Question} question @param {any} value */
 export function worded({ kind, options, unit }, value) {
   if (kind === 'options') return inSentence(options[value]);
-  if (kind === 'number')
-    return `${nice(value)} ${value === 1 ? unit.replace(/s$/, '') : unit}`.trim();
+  if (kind === 'number') return `${nice(value)} ${value === 1 ? unit.replace(/s$/, '') : unit}`.trim();
   return Object.entries(value)
     .map(([name, part]) => `${name} ${typeof part === 'number' ? nice(part) : part}`)
     .join(', ');

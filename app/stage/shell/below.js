@@ -13,10 +13,9 @@ export function makeBelow(card) {
     },
     { class: 'below', hidden: true },
   );
-  const observer = new IntersectionObserver(
-    entries => (node.hidden = entries.at(-1)?.isIntersecting),
-    { rootMargin: `0px 0px -${LEAST}px 0px` },
-  );
+  const observer = new IntersectionObserver(entries => (node.hidden = entries.at(-1)?.isIntersecting), {
+    rootMargin: `0px 0px -${LEAST}px 0px`,
+  });
   observer.observe(card);
   return { node, unmount: () => observer.disconnect() };
 }

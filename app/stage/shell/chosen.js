@@ -25,8 +25,7 @@ export class Chosen {
   /** @param {Lens} story @param {string} name @param {Texts} before @param {Texts} link */
   change(story, name, before, link) {
     const moved = Object.keys(link).filter(other => link[other] !== before[other]);
-    for (const other of moved)
-      if (!(name in link) || this.has(story, other)) this.note(story, other, link[other]);
+    for (const other of moved) if (!(name in link) || this.has(story, other)) this.note(story, other, link[other]);
     if (name in link) this.note(story, name, link[name]);
   }
   // A link from elsewhere: what differs from the defaults, and what was chosen before.

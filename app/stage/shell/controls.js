@@ -77,11 +77,7 @@ function list({ name, label, value, options, disabled }, send) {
       ...(o.why || o.help ? [element('small', {}, o.why || o.help)] : []),
     ),
   );
-  const box = element(
-    'div',
-    { class: 'list', role: 'listbox', 'aria-label': label, popover: 'auto' },
-    ...all,
-  );
+  const box = element('div', { class: 'list', role: 'listbox', 'aria-label': label, popover: 'auto' }, ...all);
   const chip = button('', null, {
     class: 'chip opens',
     'aria-haspopup': 'listbox',
@@ -107,8 +103,7 @@ function list({ name, label, value, options, disabled }, send) {
     send(options[at].value);
   };
   opens(chip, box);
-  box.onclick = (/** @type {any} */ event) =>
-    take(all.indexOf(event.target.closest('[role=option]')));
+  box.onclick = (/** @type {any} */ event) => take(all.indexOf(event.target.closest('[role=option]')));
   box.onkeydown = (/** @type {KeyboardEvent} */ event) => {
     const at = all.indexOf(event.target),
       last = all.length - 1,
@@ -120,9 +115,7 @@ function list({ name, label, value, options, disabled }, send) {
     else if (MOVES[key]) all[Math.max(0, Math.min(last, at + MOVES[key]))].focus();
     else if (key.length === 1)
       [...all.slice(at + 1), ...all]
-        .find((/** @type {HTMLElement} */ o) =>
-          o.textContent.toLowerCase().startsWith(key.toLowerCase()),
-        )
+        .find((/** @type {HTMLElement} */ o) => o.textContent.toLowerCase().startsWith(key.toLowerCase()))
         ?.focus();
     else return;
     event.preventDefault();

@@ -14,9 +14,7 @@ export const keepAnswered = kept => browser.writeJson(KEPT, kept);
 // The marks of the rail: stop -> 'seen' or 'done' (every question was answered or shown).
 /** @returns {Texts} */
 export const progress = () =>
-  Object.fromEntries(
-    Object.entries(answered()).map(([name, { all }]) => [name, all ? 'done' : 'seen']),
-  );
+  Object.fromEntries(Object.entries(answered()).map(([name, { all }]) => [name, all ? 'done' : 'seen']));
 
 export class Course {
   /** @param {Stop[]} stops in their order */
@@ -36,9 +34,7 @@ export class Course {
     const here = this.stops.filter(({ story }) => story === path),
       chosen = { ...begin, ...params };
     const fits = here
-      .filter(({ choices }) =>
-        Object.entries(choices).every(([name, text]) => chosen[name] === text),
-      )
+      .filter(({ choices }) => Object.entries(choices).every(([name, text]) => chosen[name] === text))
       .sort((a, b) => Object.keys(b.choices).length - Object.keys(a.choices).length);
     return here.find(({ name }) => name === params.stop) ?? fits[0] ?? here[0] ?? null;
   }
@@ -53,6 +49,5 @@ export class Course {
 export const linkOf = ({ story, choices, name, picture }) =>
   `${story}?${new URLSearchParams({ stop: name, ...choices, ...(picture ? { picture } : {}) })}`;
 
-const minutesOf = (/** @type {Stop[]} */ stops) =>
-  stops.reduce((sum, { minutes }) => sum + minutes, 0);
+const minutesOf = (/** @type {Stop[]} */ stops) => stops.reduce((sum, { minutes }) => sum + minutes, 0);
 export const inMinutes = (/** @type {number} */ n) => (n === 1 ? '1 minute' : `${n} minutes`);

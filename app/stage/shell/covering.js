@@ -73,8 +73,7 @@ export class Covering {
       else this.visit(target);
     }
     this.hideSentences();
-    if (this.texts.size > MOST)
-      for (const node of this.texts.keys()) if (!node.isConnected) this.texts.delete(node);
+    if (this.texts.size > MOST) for (const node of this.texts.keys()) if (!node.isConnected) this.texts.delete(node);
   }
   // A sentence with a "?" in it reads as a broken one (stage.css).
   hideSentences() {

@@ -4,8 +4,7 @@
 import { sharp } from '../core/canvas.js';
 import { element } from '../core/paint.js';
 
-const SKIPPED =
-  '.guide, .tip, .unseen, .divider, .longest, .vacant, .meaning, .file label, .file button';
+const SKIPPED = '.guide, .tip, .unseen, .divider, .longest, .vacant, .meaning, .file label, .file button';
 
 // Draws `node` on g with its top left corner at (x, y); ratio: device pixels for each of CSS. What
 // is scrolled out of sight stays out.
@@ -75,8 +74,7 @@ function paint(g, node, made) {
   if (style.display === 'none' || !box.width || !box.height) return;
   const clips = style.overflowX !== 'visible' || style.overflowY !== 'visible',
     seen = style.visibility !== 'hidden';
-  if (seen && made.swatches.has(node))
-    g.drawImage(made.swatches.get(node), box.left, box.top, box.width, box.height);
+  if (seen && made.swatches.has(node)) g.drawImage(made.swatches.get(node), box.left, box.top, box.width, box.height);
   else if (seen) frame(g, box, style);
   g.save();
   if (clips) {
@@ -91,11 +89,7 @@ function paint(g, node, made) {
   else {
     // Of a long list only what is in sight is walked through.
     for (const child of node.childNodes)
-      if (
-        !clips ||
-        child.nodeType !== Node.ELEMENT_NODE ||
-        meet(child.getBoundingClientRect(), box)
-      )
+      if (!clips || child.nodeType !== Node.ELEMENT_NODE || meet(child.getBoundingClientRect(), box))
         paint(g, child, made);
   }
   g.restore();
@@ -190,8 +184,7 @@ function field(g, input, box, style) {
   g.font = `${style.fontSize} ${style.fontFamily}`;
   g.fillStyle = g.strokeStyle = style.color;
   g.textBaseline = 'middle';
-  if (input.type !== 'checkbox')
-    return g.fillText(input.value, box.left + 6, box.top + box.height / 2);
+  if (input.type !== 'checkbox') return g.fillText(input.value, box.left + 6, box.top + box.height / 2);
   g.lineWidth = 1;
   g.strokeRect(box.left + 0.5, box.top + 0.5, box.width - 1, box.height - 1);
   if (input.checked) g.fillRect(box.left + 3, box.top + 3, box.width - 6, box.height - 6);

@@ -7,22 +7,15 @@ const FRAME = ['embed', 'embed_options'];
 export const embedded = new URLSearchParams(location.search).getAll('embed').includes('true');
 // What of an address says how it is framed, as 'embed=true' or ''.
 export const framing = () =>
-  new URLSearchParams(
-    [...new URLSearchParams(location.search)].filter(([name]) => FRAME.includes(name)),
-  ).toString();
+  new URLSearchParams([...new URLSearchParams(location.search)].filter(([name]) => FRAME.includes(name))).toString();
 // Choices without it.
 /** @param {Texts} params */
-export const unframed = params =>
-  Object.fromEntries(Object.entries(params).filter(([name]) => !FRAME.includes(name)));
+export const unframed = params => Object.fromEntries(Object.entries(params).filter(([name]) => !FRAME.includes(name)));
 
 // The link out of the frame; address: of what is shown, as any browser opens it.
 /** @param {() => string} address */
 export function wayOut(address) {
-  const node = element(
-    'a',
-    { class: 'out', target: '_blank', rel: 'noopener' },
-    'Open in Warpglass',
-  );
+  const node = element('a', { class: 'out', target: '_blank', rel: 'noopener' }, 'Open in Warpglass');
   const point = () => (node.href = address());
   node.onpointerenter = node.onfocus = node.onclick = point;
   point();

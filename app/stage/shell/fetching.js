@@ -87,14 +87,11 @@ export async function fetchBundle(base, name) {
   const response = await fetch(`${base}/wg/bundle/${name}`).catch(() => {
     throw new Error(SILENT);
   });
-  if (!response.ok)
-    throw new Error(response.status < 500 ? await response.text() : faulty(response.status));
+  if (!response.ok) throw new Error(response.status < 500 ? await response.text() : faulty(response.status));
   return response.arrayBuffer();
 }
 
 // drop: this page asks for something else now; else it is told that it was stopped.
 /** @param {string} base @param {string} key */
 export const stop = (base, key, drop = false) =>
-  fetch(`${base}/wg/stop?key=${key}&who=${ME}${drop ? '&drop=1' : ''}`, { method: 'POST' }).catch(
-    () => {},
-  );
+  fetch(`${base}/wg/stop?key=${key}&who=${ME}${drop ? '&drop=1' : ''}`, { method: 'POST' }).catch(() => {});

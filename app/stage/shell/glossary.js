@@ -56,8 +56,7 @@ export function makeGlossary(root) {
   root.addEventListener('pointerover', event => {
     if (placeOf(event) !== rests) show(termAt(event));
   });
-  for (const type of ['pointermove', 'pointerdown'])
-    root.addEventListener(type, event => (rests = placeOf(event)));
+  for (const type of ['pointermove', 'pointerdown']) root.addEventListener(type, event => (rests = placeOf(event)));
   root.addEventListener('focusin', event => show(termAt(event)));
   root.addEventListener('focusout', event => {
     if (termAt(event)) show(null);

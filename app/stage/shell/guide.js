@@ -33,17 +33,7 @@ export function makeGuide(app) {
     title: 'Close (Esc)',
     class: 'quiet close',
   });
-  const body = element(
-    'div',
-    { class: 'body' },
-    look,
-    ask.node,
-    votes.time,
-    votes.bars,
-    ask.said,
-    turns,
-    end,
-  );
+  const body = element('div', { class: 'body' }, look, ask.node, votes.time, votes.bars, ask.said, turns, end);
   const node = element(
     'section',
     { class: 'guide', hidden: true, 'aria-label': 'Guide' },
@@ -119,8 +109,7 @@ export function makeGuide(app) {
     draw();
     goTo();
   };
-  const choose = (/** @type {string} */ picture) =>
-    stage.choosePicture(picture || stage.content.pictures?.[0]?.id);
+  const choose = (/** @type {string} */ picture) => stage.choosePicture(picture || stage.content.pictures?.[0]?.id);
   // The step of an open question.
   const goTo = () => {
     const question = questions[at];
@@ -141,8 +130,7 @@ export function makeGuide(app) {
       }),
     );
     /** @type {(label: string, to: number) => void} */
-    const offer = (label, to) =>
-      turns.append(button(label, () => turn(to), { class: 'quiet', 'data-turn': label }));
+    const offer = (label, to) => turns.append(button(label, () => turn(to), { class: 'quiet', 'data-turn': label }));
     if (!voting) turns.append(button('Show me', () => reveal(question), { 'data-show': true }));
     if (at > 0) offer('Previous question', at - 1);
     if (at + 1 < questions.length) offer('Next question', at + 1);
@@ -193,15 +181,12 @@ export function makeGuide(app) {
     const to = stop && course.after(stop),
       attributes = { 'data-go': 'next', class: 'quiet' };
     foot.replaceChildren(
-      ...(to
-        ? [button(`${to.number} ${to.title} \u2192`, () => app.visits.toStop(to), attributes)]
-        : []),
+      ...(to ? [button(`${to.number} ${to.title} \u2192`, () => app.visits.toStop(to), attributes)] : []),
     );
   };
 
   // ---- the class ----
-  const isPolled = () =>
-    !!poll && poll.story === stop?.story && poll.question === questions[at]?.id;
+  const isPolled = () => !!poll && poll.story === stop?.story && poll.question === questions[at]?.id;
   const isLed = () => {
     const { code, leads, strayed } = room.state();
     return isPolled() && !!code && !leads && !strayed;
@@ -243,8 +228,7 @@ export function makeGuide(app) {
   };
 
   const deafen = listen(document, 'keydown', event => {
-    if (event.key === 'Escape' && !node.hidden && !event.defaultPrevented && node.isConnected)
-      show(false, true);
+    if (event.key === 'Escape' && !node.hidden && !event.defaultPrevented && node.isConnected) show(false, true);
   });
 
   return {
@@ -274,9 +258,7 @@ export function makeGuide(app) {
     // choices. The same question stays asked.
     load(/** @type {Content} */ content) {
       const before = questions[at]?.id,
-        own = (stop?.questions ?? []).flatMap(
-          id => content.questions.find(one => one.id === id) ?? [],
-        ),
+        own = (stop?.questions ?? []).flatMap(id => content.questions.find(one => one.id === id) ?? []),
         asked = own.length || !stop ? own : content.questions.slice(0, MOST),
         same = JSON.stringify(questions) === JSON.stringify(asked);
       if (toPlay && clock.count > 1) app.play(true);
@@ -305,8 +287,7 @@ function endOf({ wins, small, source, deeper, paper }, follow) {
     ...(source ? [element('p', { class: 'origin' }, `${source}.`)] : []),
   ];
   const further = element('p', { class: 'further' });
-  if (deeper)
-    further.append(way(deeper.link, () => follow(deeper.link), {}, `Go deeper: ${deeper.label}`));
+  if (deeper) further.append(way(deeper.link, () => follow(deeper.link), {}, `Go deeper: ${deeper.label}`));
   if (paper) {
     const link = { href: paper.link, target: '_blank', rel: 'noopener' };
     further.append(element('a', link, `Source: ${paper.label}`));

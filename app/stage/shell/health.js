@@ -23,9 +23,7 @@ const mib = (/** @type {number} */ bytes) => `${number(Math.round(bytes / 2 ** 2
 /** @type {(heads: string[], rows: (string | number)[][]) => Element} */
 const table = (heads, rows) => {
   const cell = (/** @type {string | number} */ value) =>
-    typeof value === 'number'
-      ? element('td', { class: 'number' }, number(value))
-      : element('td', {}, value);
+    typeof value === 'number' ? element('td', { class: 'number' }, number(value)) : element('td', {}, value);
   const body = rows.map(row => element('tr', {}, ...row.map(cell)));
   const head = element('tr', {}, ...heads.map(name => element('th', {}, name)));
   return element('table', {}, element('thead', {}, head), element('tbody', {}, ...body));
@@ -49,16 +47,7 @@ function draw({ sessions, minutes, web_bytes, worker_bytes, free_bytes, ...statu
     ...out.map(d => element('p', { class: 'bad' }, `${d.name} is taken out: ${d.out}`)),
     devices.length
       ? table(
-          [
-            'device',
-            'workers',
-            'running',
-            'waiting',
-            'done',
-            'failed',
-            'workers that died',
-            'seconds of compiling',
-          ],
+          ['device', 'workers', 'running', 'waiting', 'done', 'failed', 'workers that died', 'seconds of compiling'],
           devices.map(d => [
             d.gpu ? `${d.name} (${d.gpu.slice(0, 12)})` : d.name,
             d.alive,

@@ -42,19 +42,14 @@ export const hostOf = app => ({
   keys: keysOf(app),
   part: (tab, current) => app.question.part(tab, current),
   change: (name, value) => app.change(name, value),
-  turnTo: (name, value) =>
-    app.visits.leave(app.story.path, { ...app.question.choices, [name]: value }),
+  turnTo: (name, value) => app.visits.leave(app.story.path, { ...app.question.choices, [name]: value }),
   open: (story, query) => app.visits.leave(story, query),
   story: () => app.story.path,
-  sourceOf: code =>
-    app.story.path === 'source' ? null : () => app.visits.leave('source', code.source),
+  sourceOf: code => (app.story.path === 'source' ? null : () => app.visits.leave('source', code.source)),
   again: () => app.question.show(),
   href: path => app.base + path,
   request: (path, options) =>
-    fetch(
-      app.base + path,
-      options && { ...options, headers: { ...options.headers, ...asLeader() } },
-    ),
+    fetch(app.base + path, options && { ...options, headers: { ...options.headers, ...asLeader() } }),
   charts: loadVega,
   kept: browser.read,
   keep: browser.write,

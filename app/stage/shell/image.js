@@ -74,8 +74,7 @@ export async function drawMoment({ el, clock }, parts, above, below) {
 export async function savePng(canvas, name) {
   /** @type {Blob | null} */
   const blob = await new Promise(done => canvas.toBlob(done, 'image/png'));
-  if (!blob)
-    throw new Error('This browser could not make an image of that size. Make the window smaller.');
+  if (!blob) throw new Error('This browser could not make an image of that size. Make the window smaller.');
   save(blob, name);
 }
 
@@ -89,9 +88,7 @@ export function makePrint({ above, below, main }) {
   /** @type {(node: Element, texts: Line[]) => void} */
   const fill = (node, texts) => {
     const lines = texts.filter(({ text }) => text);
-    node.replaceChildren(
-      ...lines.map(({ text, bold }) => element('p', { class: bold ? 'bold' : null }, text)),
-    );
+    node.replaceChildren(...lines.map(({ text, bold }) => element('p', { class: bold ? 'bold' : null }, text)));
   };
   // Lines of code that are in sight; printed, they begin at the top of their pane.
   const printing = listen(window, 'beforeprint', () => {

@@ -35,10 +35,7 @@ export const keyList = () =>
   element(
     'dl',
     { class: 'keys' },
-    ...[...STEP_KEYS, ...APP_KEYS].flatMap(({ keys, does }) => [
-      element('dt', {}, keys),
-      element('dd', {}, does),
-    ]),
+    ...[...STEP_KEYS, ...APP_KEYS].flatMap(({ keys, does }) => [element('dt', {}, keys), element('dd', {}, does)]),
   );
 
 // The dialog with the list, in `root`. toggle: opens or closes it.

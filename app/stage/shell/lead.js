@@ -23,8 +23,7 @@ export function makeLead({ stage, base }) {
     /** @type {any[]} */ let blocks = [];
     try {
       const { error, bundle } = await askUntilDone(base, { path, params, part }, () => {}, current);
-      if (current())
-        blocks = error ? [{ kind: 'text', text: error }] : await stage.load(bundle ?? '');
+      if (current()) blocks = error ? [{ kind: 'text', text: error }] : await stage.load(bundle ?? '');
     } catch (error) {
       blocks = [{ kind: 'text', text: error.message }];
     }

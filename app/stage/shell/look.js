@@ -24,9 +24,7 @@ export function makeLook(root, clock, repaint) {
   const dress = () => {
     if (theme === 'system') delete root.dataset.theme;
     else root.dataset.theme = theme;
-    type.scale = presenting
-      ? Math.max(size / 100, Math.min(MOST, (PRESENTED * size) / 100))
-      : size / 100;
+    type.scale = presenting ? Math.max(size / 100, Math.min(MOST, (PRESENTED * size) / 100)) : size / 100;
     root.style.setProperty('--scale', String(type.scale));
     root.classList.toggle('large', type.scale >= LARGE && !presenting);
     clock.tell('type');

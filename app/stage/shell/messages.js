@@ -3,9 +3,7 @@
 import { button, element, way } from '../core/paint.js';
 
 export function makeMessages() {
-  const slots = Object.fromEntries(
-    ['run', 'warnings', 'told', 'lost', 'offer'].map(name => [name, element('div')]),
-  );
+  const slots = Object.fromEntries(['run', 'warnings', 'told', 'lost', 'offer'].map(name => [name, element('div')]));
   const node = element(
     'div',
     { class: 'messages', hidden: true, tabindex: '0', role: 'region', 'aria-label': 'Messages' },
@@ -70,10 +68,7 @@ export function makeMessages() {
     },
     // What a reader must know before believing the run.
     warn(/** @type {string[]} */ texts) {
-      put(
-        'warnings',
-        ...texts.map(text => element('p', { class: 'note bad', role: 'alert' }, text)),
-      );
+      put('warnings', ...texts.map(text => element('p', { class: 'note bad', role: 'alert' }, text)));
     },
     clear() {
       for (const name of Object.keys(slots)) put(name);

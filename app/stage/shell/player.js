@@ -122,8 +122,7 @@ export function makePlayer(app) {
     if (away()) return go(talk.at);
     const step = clock.step + direction,
       inside = talk.arrived && (direction > 0 ? step <= last() : step >= talk.first);
-    if (inside)
-      return clock.set(direction > 0 ? Math.max(step, talk.first) : Math.min(step, last()), 'user');
+    if (inside) return clock.set(direction > 0 ? Math.max(step, talk.first) : Math.min(step, last()), 'user');
     const to = talk.at + direction;
     if (to >= 0 && to < talk.moments.length) return go(to, direction < 0);
   }

@@ -35,14 +35,7 @@ export class Question {
    *   again?: boolean, retry?: boolean}} question
    * @returns {Promise<void>}
    */
-  async show({
-    params = this.choices,
-    set = null,
-    carried = false,
-    fresh = false,
-    again = false,
-    retry = false,
-  } = {}) {
+  async show({ params = this.choices, set = null, carried = false, fresh = false, again = false, retry = false } = {}) {
     const { app } = this,
       { story, stage, link: before } = app,
       nth = ++this.turn,
@@ -54,10 +47,8 @@ export class Question {
       this.take(answer);
       if (counted) return;
       counted = true;
-      if (set && !(set[0] in (answer.refused ?? {})))
-        app.chosen.change(story, set[0], before, app.link);
-      else if (fresh && !carried)
-        app.chosen.arrive(begun(story, params.stop ? app.stop : null), app.link); // a link names its stop
+      if (set && !(set[0] in (answer.refused ?? {}))) app.chosen.change(story, set[0], before, app.link);
+      else if (fresh && !carried) app.chosen.arrive(begun(story, params.stop ? app.stop : null), app.link); // a link names its stop
     };
     const onWait = (/** @type {Answer} */ answer) => {
       if (!current()) return;
@@ -101,8 +92,7 @@ export class Question {
   begin(/** @type {boolean} */ again) {
     const { root, stage, story, messages, vacant } = this.app;
     if (!again) messages.anew();
-    if (!stage.content)
-      vacant.replaceChildren(element('p', { role: 'status' }, `${story.title} is being made.`));
+    if (!stage.content) vacant.replaceChildren(element('p', { role: 'status' }, `${story.title} is being made.`));
     root.classList.add('asking');
     stage.middle.node.setAttribute('aria-busy', 'true');
   }
@@ -138,8 +128,7 @@ export class Question {
     messages.tell(told);
     messages.offer(error ? null : offer, set => this.show({ set })); // else in its refusal
     const behind = choices.filter(({ group }) => BEHIND.includes(group)).map(({ name }) => name);
-    if (Object.keys(refused).length)
-      toolbar.open(Object.keys(refused).some(name => behind.includes(name)));
+    if (Object.keys(refused).length) toolbar.open(Object.keys(refused).some(name => behind.includes(name)));
   }
   /** @param {web.Waiting} waiting */
   wait({ key, seconds, place, running, why }) {
@@ -203,10 +192,7 @@ export class Question {
       messages.tell(stage.show({ ...content, refused }, wanted));
       messages.tell(content.told);
       const { offer } = content; // it knows more than the server's
-      if (offer)
-        messages.offer(offer, changes =>
-          this.show({ params: { ...this.choices, ...changes }, fresh: true }),
-        );
+      if (offer) messages.offer(offer, changes => this.show({ params: { ...this.choices, ...changes }, fresh: true }));
       header.idea.hidden = !stage.middle.verdict.hidden;
       app.lead.show({ path: story.path, part: content.lead, params: this.choices });
       app.guide.load(stage.content);

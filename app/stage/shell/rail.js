@@ -11,8 +11,7 @@ const MARKS = { seen: ['\u00b7', 'opened'], done: ['\u2713', 'all questions seen
 export function makeRail(app) {
   const { course } = app;
   /** @type {(stop: Stop, attributes: object, ...text: (string | Node)[]) => any} */
-  const toStop = (stop, attributes, ...text) =>
-    way(linkOf(stop), () => app.visits.toStop(stop), attributes, ...text);
+  const toStop = (stop, attributes, ...text) => way(linkOf(stop), () => app.visits.toStop(stop), attributes, ...text);
   const acts = course.acts.map(act => ({
     ...act,
     link: toStop(act.stops[0], { 'data-act': act.name }, act.name),
@@ -42,9 +41,7 @@ export function makeRail(app) {
     more.node,
   );
   const centre = () =>
-    node
-      .querySelector('.stops:not([hidden]) [aria-current]')
-      ?.scrollIntoView({ block: 'nearest', inline: 'center' });
+    node.querySelector('.stops:not([hidden]) [aria-current]')?.scrollIntoView({ block: 'nearest', inline: 'center' });
   new ResizeObserver(centre).observe(node);
   return {
     node,
@@ -54,8 +51,7 @@ export function makeRail(app) {
       for (const { name, link, list } of acts) {
         current(link, name === stop?.act, 'true');
         list.hidden = name !== stop?.act;
-        for (const a of list.querySelectorAll('a'))
-          current(a, a.dataset.stop === stop?.name, 'page');
+        for (const a of list.querySelectorAll('a')) current(a, a.dataset.stop === stop?.name, 'page');
       }
       more.mark(path, !stop);
       centre();
@@ -63,11 +59,9 @@ export function makeRail(app) {
     // progress: stop -> seen or done.
     marks(/** @type {Texts} */ progress) {
       for (const { name, stops, link, minutes } of acts) {
-        for (const stop of stops)
-          sign(node.querySelector(`[data-stop="${stop.name}"]`), progress[stop.name]);
+        for (const stop of stops) sign(node.querySelector(`[data-stop="${stop.name}"]`), progress[stop.name]);
         const done = stops.filter(stop => progress[stop.name] === 'done').length;
-        link.title =
-          `${name}: ${stops.length} stops, ${inMinutes(minutes)}` + (done ? `, ${done} done` : '');
+        link.title = `${name}: ${stops.length} stops, ${inMinutes(minutes)}` + (done ? `, ${done} done` : '');
         sign(link, done === stops.length ? 'done' : '');
       }
     },
@@ -78,20 +72,11 @@ export function makeRail(app) {
 function sign(a, state) {
   const [mark, said] = MARKS[state] ?? [];
   a.querySelector('.mark')?.remove();
-  if (mark)
-    a.append(
-      element(
-        'span',
-        { class: 'mark', title: said },
-        mark,
-        element('span', { class: 'unseen' }, said),
-      ),
-    );
+  if (mark) a.append(element('span', { class: 'mark', title: said }, mark, element('span', { class: 'unseen' }, said)));
 }
 
 /** @param {Element} a @param {boolean} yes @param {string} kind */
-const current = (a, yes, kind) =>
-  yes ? a.setAttribute('aria-current', kind) : a.removeAttribute('aria-current');
+const current = (a, yes, kind) => (yes ? a.setAttribute('aria-current', kind) : a.removeAttribute('aria-current'));
 
 // Pages that are no stops, and every page of the course with the reader's own choices.
 /** @param {App} app */
@@ -108,9 +93,7 @@ function makeMore(app) {
   };
   /** @type {(name: string, pages: Lens[]) => Node[]} */
   const group = (name, pages) =>
-    pages.length
-      ? [element('p', {}, name), element('ul', { 'aria-label': name }, ...pages.map(link))]
-      : [];
+    pages.length ? [element('p', {}, name), element('ul', { 'aria-label': name }, ...pages.map(link))] : [];
   const list = element(
     'div',
     { class: 'menu more-pages', popover: 'auto', role: 'group', 'aria-label': 'More pages' },

@@ -83,9 +83,7 @@ export function makeRoom(app) {
   function connect() {
     clearTimeout(timer);
     const { code = '', secret } = place ?? {};
-    const mine = new WebSocket(
-      `${location.origin.replace(/^http/, 'ws')}${base}/wg/room/${encodeURIComponent(code)}`,
-    );
+    const mine = new WebSocket(`${location.origin.replace(/^http/, 'ws')}${base}/wg/room/${encodeURIComponent(code)}`);
     socket = mine;
     mine.onopen = () => mine.send(JSON.stringify({ who: ME, secret }));
     mine.onmessage = ({ data }) => {
@@ -94,23 +92,18 @@ export function makeRoom(app) {
     mine.onclose = () => {
       if (socket !== mine || !place) return;
       change({ lost: true });
-      timer = setTimeout(
-        connect,
-        AGAIN[Math.min(tries++, AGAIN.length - 1)] * (0.7 + 0.6 * Math.random()),
-      );
+      timer = setTimeout(connect, AGAIN[Math.min(tries++, AGAIN.length - 1)] * (0.7 + 0.6 * Math.random()));
     };
   }
   function hear(/** @type {any} */ said) {
-    if (said.error)
-      return said.gone || !state.joined ? forget(said.error) : change({ said: said.error });
+    if (said.error) return said.gone || !state.joined ? forget(said.error) : change({ said: said.error });
     if (said.ended) return forget(said.ended);
     if (said.refused) return refuse(said.refused);
     const first = !state.joined || state.lost,
       { followers = 0, led = true, at, asked = 0 } = said,
       poll = said.poll && timed(said.poll);
     tries = 0;
-    if (poll?.number !== state.poll?.number)
-      unsent = unsent.filter(message => !('answer' in message)); // it was for another question
+    if (poll?.number !== state.poll?.number) unsent = unsent.filter(message => !('answer' in message)); // it was for another question
     change({
       joined: true,
       lost: false,
@@ -160,8 +153,7 @@ export function makeRoom(app) {
       if (app.question.asking || !app.root.dataset.shown) return; // told when it is there
       const link = linkNow();
       if (link !== pinnedAt) [pin, pinnedAt] = [null, link]; // it was of another picture
-      if (place?.secret && ready())
-        say({ at: { link, step: clock.count > 1 ? clock.step : null, pin } });
+      if (place?.secret && ready()) say({ at: { link, step: clock.count > 1 ? clock.step : null, pin } });
     }, PACE);
   }
 
@@ -282,11 +274,7 @@ export function makeRoom(app) {
         before = tab.readJson(HERE);
       if (code) {
         query.delete('class');
-        history.replaceState(
-          history.state,
-          '',
-          `${location.pathname}${query.size ? `?${query}` : ''}`,
-        );
+        history.replaceState(history.state, '', `${location.pathname}${query.size ? `?${query}` : ''}`);
         if (before?.code !== code.toUpperCase()) return enter(code);
       }
       if (before) enter(before.code, before.secret);

@@ -75,8 +75,7 @@ export function makeRoomPanel(app) {
       element(
         'p',
         {},
-        'Followers see your page, choices, step and pinned cell. They can step on their own, and ' +
-          'catch up again.',
+        'Followers see your page, choices, step and pinned cell. They can step on their own, and ' + 'catch up again.',
       ),
       asks
         ? form('Room secret of this server', { type: 'password' }, open, 'Lead a class')
@@ -125,11 +124,7 @@ export function makeRoomPanel(app) {
         'div',
         { class: 'row' },
         copy,
-        element(
-          'a',
-          { class: 'button', href: `${base}/health`, target: '_blank', rel: 'noopener' },
-          'The server',
-        ),
+        element('a', { class: 'button', href: `${base}/health`, target: '_blank', rel: 'noopener' }, 'The server'),
         answers(),
         button(
           'End the class',
@@ -182,8 +177,7 @@ export function makeRoomPanel(app) {
 
   // ---- the line, and the button ----
   function tell() {
-    const { code, leads, joined, lost, strayed, at, begun, led, said, poll, followers } =
-      room.state();
+    const { code, leads, joined, lost, strayed, at, begun, led, said, poll, followers } = room.state();
     opener.classList.toggle('says', !!code);
     opener.textContent = !code ? 'Class' : leads ? `Class ${code}: ${followers}` : `Class ${code}`;
     opener.title = !code
@@ -202,10 +196,8 @@ export function makeRoomPanel(app) {
     line.hidden = !words || (!code && panel.matches(':popover-open')); // the panel says it
     if (line.firstChild?.textContent === words) return;
     line.replaceChildren(element('span', {}, words));
-    if (strayed && !lost)
-      line.append(button('Catch up', () => room.catchUp(), { 'data-catch-up': true }));
-    if (!code && said)
-      line.append(button('Dismiss', () => (line.hidden = true), { class: 'quiet' }));
+    if (strayed && !lost) line.append(button('Catch up', () => room.catchUp(), { 'data-catch-up': true }));
+    if (!code && said) line.append(button('Dismiss', () => (line.hidden = true), { class: 'quiet' }));
   }
   let follows = false;
   const unmount = listen(news, 'class', () => {

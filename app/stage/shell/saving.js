@@ -53,9 +53,7 @@ export class Saving {
     const { story, stage, header } = this.app,
       { content } = stage,
       open = !this.veiled('headline');
-    const picture =
-      content?.pictures?.find((/** @type {{id: string}} */ { id }) => id === stage.picture)
-        ?.title ?? '';
+    const picture = content?.pictures?.find((/** @type {{id: string}} */ { id }) => id === stage.picture)?.title ?? '';
     return [
       { text: `${story?.title ?? ''}: ${picture}`, size: 20, bold: true },
       { text: open ? header.idea.textContent : '', size: 13 },

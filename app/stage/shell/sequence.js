@@ -29,9 +29,7 @@ const shown = (/** @type {unknown} */ value) => {
 /** @param {unknown} link @param {string[]} paths */
 export function linkOf(link, paths) {
   if (typeof link !== 'string' || link.length > MOST.link)
-    throw new Error(
-      `a link is ${shown(link)}; it must be a text of at most ${MOST.link} characters.`,
-    );
+    throw new Error(`a link is ${shown(link)}; it must be a text of at most ${MOST.link} characters.`);
   const cut = link.indexOf('?'),
     path = cut < 0 ? link : link.slice(0, cut),
     query = new URLSearchParams(cut < 0 ? '' : link.slice(cut + 1));
@@ -47,21 +45,13 @@ export function linkOf(link, paths) {
 /** @param {string} name @param {unknown} value @param {number} most */
 function textOf(name, value, most) {
   if (typeof value !== 'string') throw new Error(`${name} is ${shown(value)}; it must be a text.`);
-  if (value.length > most)
-    throw new Error(`${name} has ${value.length} characters; at most ${most} are taken.`);
+  if (value.length > most) throw new Error(`${name} has ${value.length} characters; at most ${most} are taken.`);
   return value;
 }
 /** @param {string} name @param {unknown} value @param {number} most */
 function numberOf(name, value, most, whole = false) {
-  if (
-    typeof value !== 'number' ||
-    !(value >= 0) ||
-    value > most ||
-    (whole && !Number.isInteger(value))
-  )
-    throw new Error(
-      `${name} is ${shown(value)}; it must be a ${whole ? 'whole ' : ''}number from 0 to ${most}.`,
-    );
+  if (typeof value !== 'number' || !(value >= 0) || value > most || (whole && !Number.isInteger(value)))
+    throw new Error(`${name} is ${shown(value)}; it must be a ${whole ? 'whole ' : ''}number from 0 to ${most}.`);
   return value;
 }
 
@@ -73,13 +63,10 @@ export function checked(given, paths) {
   if (given === null || typeof given !== 'object' || given.format !== FORMAT)
     throw new Error(`its format is ${shown(given?.format)}; it must be "${FORMAT}".`);
   if (given.version !== VERSION)
-    throw new Error(
-      `its version is ${shown(given.version)}; this Warpglass reads version ${VERSION}.`,
-    );
+    throw new Error(`its version is ${shown(given.version)}; this Warpglass reads version ${VERSION}.`);
   const title = textOf('its title', given.title, MOST.title).trim();
   if (!title) throw new Error('its title is empty; it must have one.');
-  if (!Array.isArray(given.moments))
-    throw new Error(`its moments are ${shown(given.moments)}; they must be a list.`);
+  if (!Array.isArray(given.moments)) throw new Error(`its moments are ${shown(given.moments)}; they must be a list.`);
   if (given.moments.length > MOST.moments)
     throw new Error(`it has ${given.moments.length} moments; at most ${MOST.moments} are taken.`);
   /** @type {any[]} */ const moments = given.moments;
@@ -88,10 +75,7 @@ export function checked(given, paths) {
   const left =
     numberOf('its minutes', given.minutes ?? without, MOST.minutes * MOST.moments) -
     (given.minutes === undefined ? 0 : known.reduce((sum, one) => sum + one, 0));
-  const share = Math.min(
-    MOST.minutes,
-    Number((Math.max(0, left) / Math.max(1, without)).toFixed(2)),
-  );
+  const share = Math.min(MOST.minutes, Number((Math.max(0, left) / Math.max(1, without)).toFixed(2)));
   return {
     title,
     moments: moments.map((moment, n) => {
@@ -139,9 +123,7 @@ export async function readFile(file, paths) {
     return checked(JSON.parse(await file.text()), paths);
   } catch (error) {
     const json = error instanceof SyntaxError,
-      why = json
-        ? `it is no JSON (${error.message}). Choose a file that Warpglass exported.`
-        : error.message;
+      why = json ? `it is no JSON (${error.message}). Choose a file that Warpglass exported.` : error.message;
     throw new Error(`${file.name} was not imported: ${why}`, { cause: error });
   }
 }
@@ -169,10 +151,7 @@ export function makeStore(paths) {
   const keep = (/** @type {Sequence[]} */ list) => {
     try {
       const others = held().flatMap(([one, sequence]) => (sequence ? [] : [one])); // for their version
-      localStorage.setItem(
-        KEPT,
-        JSON.stringify([...list.map(one => ({ id: one.id, ...written(one) })), ...others]),
-      );
+      localStorage.setItem(KEPT, JSON.stringify([...list.map(one => ({ id: one.id, ...written(one) })), ...others]));
       here = null;
       return '';
     } catch (error) {
@@ -189,9 +168,7 @@ export function makeStore(paths) {
     put(/** @type {Sequence} */ sequence) {
       const list = all(),
         known = list.some(one => one.id === sequence.id);
-      return keep(
-        known ? list.map(one => (one.id === sequence.id ? sequence : one)) : [...list, sequence],
-      );
+      return keep(known ? list.map(one => (one.id === sequence.id ? sequence : one)) : [...list, sequence]);
     },
     remove: (/** @type {string} */ id) => keep(all().filter(one => one.id !== id)),
     // A new one; its title is made one that no other has.

@@ -38,9 +38,7 @@ export function makeSequencePanel(app, play, shown) {
     class: 'go',
     title: 'Present it from its first moment (PageDown and PageUp go on and back)',
   });
-  const copy = button('Copy to edit', () =>
-    take(store.create(chosen().title, chosen().moments), 'Copied.'),
-  );
+  const copy = button('Copy to edit', () => take(store.create(chosen().title, chosen().moments), 'Copied.'));
   const out = button('Export', save, { title: 'Save it as a file' });
   const add = button('Add this moment', () => note(), {
     class: 'go',
@@ -86,8 +84,7 @@ export function makeSequencePanel(app, play, shown) {
     // where a control shows only if there is one
     chosen = () => /** @type {Sequence} */ (find(ref)),
     edited = () => /** @type {Sequence} */ (mine());
-  const titleOf = (/** @type {string} */ link) =>
-    rail.find(s => s.path === link.split('?')[0])?.title ?? '';
+  const titleOf = (/** @type {string} */ link) => rail.find(s => s.path === link.split('?')[0])?.title ?? '';
   const tell = (/** @type {string} */ text) => {
     said.textContent = text;
   };
@@ -138,10 +135,7 @@ export function makeSequencePanel(app, play, shown) {
   function save() {
     const sequence = chosen(),
       text = JSON.stringify(written(sequence), null, 1);
-    saveFile(
-      new Blob([text], { type: 'application/json' }),
-      `${sequence.title.replace(/[^\w-]+/g, '_')}.json`,
-    );
+    saveFile(new Blob([text], { type: 'application/json' }), `${sequence.title.replace(/[^\w-]+/g, '_')}.json`);
   }
   file.onchange = async () => {
     const [given] = file.files;
@@ -180,9 +174,7 @@ export function makeSequencePanel(app, play, shown) {
     const kept = store.all();
     /** @type {(label: string, sequences: Sequence[]) => Node[]} */
     const group = (label, sequences) => {
-      const options = sequences.map(({ id, title }) =>
-        element('option', { value: id, selected: id === ref }, title),
-      );
+      const options = sequences.map(({ id, title }) => element('option', { value: id, selected: id === ref }, title));
       return options.length ? [element('optgroup', { label }, ...options)] : [];
     };
     if (!find(ref)) ref = (kept[0] ?? ours[0])?.id ?? '';
@@ -196,9 +188,7 @@ export function makeSequencePanel(app, play, shown) {
     which.hidden = !sequence;
     name.value = sequence?.title ?? '';
     drawPlan();
-    list.replaceChildren(
-      ...(sequence?.moments ?? []).map((moment, n, all) => row(moment, n, all.length, editable)),
-    );
+    list.replaceChildren(...(sequence?.moments ?? []).map((moment, n, all) => row(moment, n, all.length, editable)));
   }
   function drawPlan() {
     const moments = find(ref)?.moments ?? [];
@@ -247,10 +237,7 @@ export function makeSequencePanel(app, play, shown) {
             'Remove',
             () => {
               opened = -1;
-              change(
-                moments => moments.splice(n, 1),
-                `Removed moment ${n + 1}: ${label.textContent}.`,
-              );
+              change(moments => moments.splice(n, 1), `Removed moment ${n + 1}: ${label.textContent}.`);
               draw();
               at(Math.min(n, count - 2), 'edit');
             },
@@ -331,17 +318,13 @@ export function makeSequencePanel(app, play, shown) {
     );
   }
   /** @param {number} n @param {string} act */
-  const at = (n, act) =>
-    list.querySelector(`[data-moment="${n}"] [data-act=${act}]:not(:disabled)`)?.focus();
+  const at = (n, act) => list.querySelector(`[data-moment="${n}"] [data-act=${act}]:not(:disabled)`)?.focus();
   /** @param {number} n @param {number} by */
   function move(n, by) {
     const to = n + by;
     if (to < 0 || to >= edited().moments.length) return;
     const act = document.activeElement?.getAttribute('data-act') ?? 'edit';
-    change(
-      moments => moments.splice(to, 0, ...moments.splice(n, 1)),
-      `Moment ${n + 1} is now ${to + 1}.`,
-    );
+    change(moments => moments.splice(to, 0, ...moments.splice(n, 1)), `Moment ${n + 1} is now ${to + 1}.`);
     if (opened === n) opened = to;
     else if (opened === to) opened = n;
     draw();

@@ -244,9 +244,7 @@ export function makeStart(app) {
         text = n ? r.changed : r.idea,
         bytes = bytesOf(r),
         fewer = before ? compared(bytesOf(before), bytes, 1.05, 'fewer', 'more', '') : '',
-        faster = before?.us
-          ? compared(before.us, r.us, 1.02, 'as fast', 'slower', ', no faster')
-          : '';
+        faster = before?.us ? compared(before.us, r.us, 1.02, 'as fast', 'slower', ', no faster') : '';
       return element(
         'li',
         { 'data-rung': r.name, style: `--kernel: ${r.colour}` },
@@ -366,8 +364,7 @@ function drawing() {
   const svg = svgElement('svg', {
     viewBox: '0 0 520 190',
     role: 'img',
-    'aria-label':
-      'Three SMs with warps, registers and shared memory each, above the L2 cache, above global memory',
+    'aria-label': 'Three SMs with warps, registers and shared memory each, above the L2 cache, above global memory',
   });
   /** @type {(x: number, y: number, words: string) => void} */
   const text = (x, y, words) => {

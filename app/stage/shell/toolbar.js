@@ -82,8 +82,7 @@ export function makeToolbar(app) {
   const put = (/** @type {any} */ choice, narrow = false) => {
     const { name, plain, help } = choice;
     // In plain words, its identifier on hover; with all in sight, the identifier itself.
-    if (!deep() && plain)
-      choice = { ...choice, label: plain, help: [help, `(${name})`].filter(Boolean).join(' ') };
+    if (!deep() && plain) choice = { ...choice, label: plain, help: [help, `(${name})`].filter(Boolean).join(' ') };
     return control(choice, refused[name], (...change) => app.change(...change), narrow);
   };
   const inGroup = (/** @type {string} */ name) => choices.filter(({ group }) => group === name);
@@ -113,8 +112,7 @@ export function makeToolbar(app) {
     const key = JSON.stringify([deep(), choices, refused]);
     if (key === shown) return;
     shown = key;
-    const focused =
-      node.contains(document.activeElement) && document.activeElement?.getAttribute('data-name');
+    const focused = node.contains(document.activeElement) && document.activeElement?.getAttribute('data-name');
     more.textContent = deep() ? 'More' : 'Settings';
     more.hidden = !(deep() ? drawAll() : drawFew());
     if (focused) node.querySelector(`[data-name="${focused}"]`)?.focus();

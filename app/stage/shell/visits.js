@@ -52,11 +52,7 @@ export class Visits {
   // By the rail all that was chosen goes along, as far as it applies there. A link of ours (given)
   // says exactly what it means. replace: no way back leads to what is left. Done when the story is
   // shown or refused.
-  leave(
-    /** @type {string} */ path,
-    /** @type {Texts} */ given = {},
-    { replace = false, byRail = true } = {},
-  ) {
+  leave(/** @type {string} */ path, /** @type {Texts} */ given = {}, { replace = false, byRail = true } = {}) {
     const { app } = this,
       exact = Object.keys(given).length > 0;
     if (!replace) app.byHand();
@@ -100,8 +96,7 @@ export class Visits {
     delete here.step;
     if (!given.stop) delete here.stop; // links of talks and older links name none
     const shown = path === app.story.path && app.stage.content && !app.question.asking;
-    if (!shown || !sameChoices(rest, here))
-      return this.leave(path, given, { replace, byRail: false });
+    if (!shown || !sameChoices(rest, here)) return this.leave(path, given, { replace, byRail: false });
     if (step) app.stage.clock.set(Number(step) - 1, 'jump'); // the same run, another step
     app.address.tell();
   }

@@ -35,8 +35,7 @@ export function makeVotes({ room, over }) {
     draw(question, poll) {
       clearInterval(ticking);
       /** @type {[any, number][]} */ const counts = poll?.counts ?? [];
-      const isTrue = (/** @type {any} */ value) =>
-        question.kind === 'click' ? value : isRight(value, question);
+      const isTrue = (/** @type {any} */ value) => (question.kind === 'click' ? value : isRight(value, question));
       const ends = poll?.open && !poll.locked ? poll.ends : null;
       time.hidden = !(poll?.open && (poll.locked || ends));
       if (ends) {
@@ -51,11 +50,7 @@ export function makeVotes({ room, over }) {
         shown = ordered.slice(0, MOST),
         cut = shown.length < counts.length ? ` The ${MOST} most frequent answers:` : '';
       bars.replaceChildren(
-        element(
-          'p',
-          { role: 'status' },
-          `${number(poll.answers)} of ${number(followers)} answered.${cut}`,
-        ),
+        element('p', { role: 'status' }, `${number(poll.answers)} of ${number(followers)} answered.${cut}`),
         ...shown.map(([value, n]) =>
           element(
             'div',

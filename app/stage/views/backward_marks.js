@@ -4,15 +4,7 @@
 import { Marks } from '../core/kinds.js';
 import { COLOURS, smallText } from '../core/paint.js';
 import { addMemory, inStrip } from './backward_memory.js';
-import {
-  DELTA,
-  GROWING,
-  PRODUCTS,
-  SQUARES,
-  alongKeys,
-  formulaOf,
-  shortFormula,
-} from './backward_model.js';
+import { DELTA, GROWING, PRODUCTS, SQUARES, alongKeys, formulaOf, shortFormula } from './backward_model.js';
 
 const FLIGHT = { ease: 'both', passing: true },
   LINE = { ease: 'line', passing: true, alpha: 0.85 },
@@ -110,9 +102,7 @@ class Chain {
     const ends = [...laid.columns.slice(1), chip[0] + chip[2]];
     model.places[frame.launch].forEach((place, i) => {
       const x = laid.columns[i],
-        text = small
-          ? place.replace('shared memory', 'shared').replace('registers, then', 'regs,')
-          : place;
+        text = small ? place.replace('shared memory', 'shared').replace('registers, then', 'regs,') : place;
       marks.text(`place ${i}`, [x, laid.places, ends[i] - x - 0.3 * em], text, {
         size: smallText(em),
       });
@@ -143,9 +133,7 @@ class Chain {
     const end = [tx - (COLUMN_OF[to] ? 1.2 * em : 0) - 3, ty + th / 2],
       start = [x + w + 3, y + h / 2],
       corner = end[0] - 1.1 * em;
-    return Math.abs(start[1] - end[1]) < 1
-      ? [start, end]
-      : [start, [corner, start[1]], [corner, end[1]], end];
+    return Math.abs(start[1] - end[1]) < 1 ? [start, end] : [start, [corner, start[1]], [corner, end[1]], end];
   }
   // A part that the kernel does not log has its formula only, in a box of one line.
   nodeOf(part) {
@@ -284,17 +272,12 @@ class Chain {
       unit = laid.heldUnit,
       spent = frame.done.includes(NEXT[part]) && !frame.made.includes(part),
       pale = (spent && !frame.whole) || !done(frame);
-    this.marks.add(
-      `${part} ${state}`,
-      'image',
-      [x, y, (c1 - c0 + 1) * unit, (r1 - r0 + 1) * unit],
-      {
-        image: model.pictures[part][state],
-        ease: 'line',
-        out: [0.2, 1],
-        ...(pale && { alpha: PALE }),
-      },
-    );
+    this.marks.add(`${part} ${state}`, 'image', [x, y, (c1 - c0 + 1) * unit, (r1 - r0 + 1) * unit], {
+      image: model.pictures[part][state],
+      ease: 'line',
+      out: [0.2, 1],
+      ...(pale && { alpha: PALE }),
+    });
   }
   // LSE next to P, delta next to dS: a number for each query.
   addColumn(part) {
@@ -374,8 +357,7 @@ class Chain {
         if (!model.logs(part)) continue;
         const [x, y, w, h] = this.boxNow(part),
           along = over === 'dim' || (over === 'key' && SQUARES.includes(part)) ? 'x' : 'y';
-        const bar = at =>
-          along === 'x' ? [x + at * (w - thick), y, thick, h] : [x, y + at * (h - thick), w, thick];
+        const bar = at => (along === 'x' ? [x + at * (w - thick), y, thick, h] : [x, y + at * (h - thick), w, thick]);
         marks.rect(`loop ${made} ${part}`, bar(1), {
           fill: paint.text,
           ...LINE,

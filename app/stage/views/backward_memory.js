@@ -22,9 +22,7 @@ const stripColour = part => (tensorOf(part) === 'O' ? PALETTE.tensors.other : co
 export function inStrip({ strips, across, down }, part, [first, last]) {
   const [x, y, w, h] = strips[part],
     count = last - first + 1;
-  return alongKeys(part)
-    ? [x + first * across, y, count * across, h]
-    : [x, y + first * down, w, count * down];
+  return alongKeys(part) ? [x + first * across, y, count * across, h] : [x, y + first * down, w, count * down];
 }
 
 /**
@@ -42,17 +40,14 @@ export function addMemory(marks, model, laid, { step, paint, hide }) {
   addScores(marks, model, laid, { step, paint });
   const sums = model.adds && !laid.small && frame.launch < model.launches.length - 1; // the last launch scales them
   for (const [part, box] of Object.entries(laid.strips))
-    if (model.parts.includes(part))
-      addStrip(marks, laid, part, box, paint, sums && part === 'dQ' ? 'dQ sums' : part);
+    if (model.parts.includes(part)) addStrip(marks, laid, part, box, paint, sums && part === 'dQ' ? 'dQ sums' : part);
   for (const part of finished(model, frame.launch))
-    if (laid.strips[part])
-      marks.rect(`others ${part}`, laid.strips[part], { fill: stripColour(part), alpha: OTHERS });
+    if (laid.strips[part]) marks.rect(`others ${part}`, laid.strips[part], { fill: stripColour(part), alpha: OTHERS });
   for (const [key, part, rows] of written(model, step))
     marks.rect(key, inStrip(laid, part, rows), { fill: stripColour(part), alpha: WRITTEN });
   if (!frame.whole) addNext(marks, model, laid, { step, paint });
   if (model.parts.includes('delta')) addDelta(marks, laid, frame, { paint, hide });
-  if (model.facts.every(({ said }) => hide(said) === said))
-    addFacts(marks, model, laid, { frame, paint });
+  if (model.facts.every(({ said }) => hide(said) === said)) addFacts(marks, model, laid, { frame, paint });
   addBlocks(marks, model, laid, step);
   const inOrder = [...frame.touched].sort((a, b) => a.kind.localeCompare(b.kind)); // loads first
   for (const { part, kind, rows } of inOrder) {
@@ -89,13 +84,7 @@ function addNext(marks, model, { map, em, across, down }, { step, paint }) {
   if (!queries || !keys) return;
   const next = model.frames
     .slice(step)
-    .find(
-      f =>
-        f.launch === launch &&
-        f.queries &&
-        f.keys &&
-        `${f.queries} ${f.keys}` !== `${queries} ${keys}`,
-    );
+    .find(f => f.launch === launch && f.queries && f.keys && `${f.queries} ${f.keys}` !== `${queries} ${keys}`);
   if (!next) return;
   const middle = ([first, last]) => (first + last + 1) / 2;
   const at = f => [map[0] + middle(f.keys) * across, map[1] + middle(f.queries) * down];
@@ -153,8 +142,7 @@ function addFacts(marks, model, { panel, em, small }, { frame, paint }) {
     );
   let top = y;
   shown.forEach(({ i, on, lines }) => {
-    if (on)
-      marks.rect(`lit ${i}`, [x, top, w, lines.length * row], { fill: COLOURS.S, alpha: 0.15 });
+    if (on) marks.rect(`lit ${i}`, [x, top, w, lines.length * row], { fill: COLOURS.S, alpha: 0.15 });
     marks.rect(`bar ${i}`, [x, top, on ? 4 : 2, lines.length * row], {
       fill: on ? COLOURS.S : paint.border,
     });
@@ -192,12 +180,7 @@ function addScores(marks, model, { map, em, across, down, caption }, { step, pai
   const [x, y, w, h] = map,
     frame = model.frameAt(step),
     seen = new Map();
-  const place = ([r0, r1], [c0, c1]) => [
-    x + c0 * across,
-    y + r0 * down,
-    (c1 - c0 + 1) * across,
-    (r1 - r0 + 1) * down,
-  ];
+  const place = ([r0, r1], [c0, c1]) => [x + c0 * across, y + r0 * down, (c1 - c0 + 1) * across, (r1 - r0 + 1) * down];
   for (const { launch, queries, keys, made, whole } of model.frames.slice(0, step + 1))
     if (!whole && launch === frame.launch && queries && keys && made.includes('P'))
       seen.set(`${queries} ${keys}`, place(queries, keys));

@@ -27,8 +27,7 @@ PRODUCTS.forEach(({ made, text }, i) => (FORMULAS[made] = `${i + 1}.  ${text}`))
 /** @type {(part: string) => string} how a part is made, with the number of its product; or its name */
 export const formulaOf = part => FORMULAS[part] ?? part;
 /** @type {(formula: string) => string} the same where there is little room */
-export const shortFormula = formula =>
-  formula.replace(/(\d\.) +/, '$1').replace(/ ?[*\u00b7] ?/g, '\u00b7');
+export const shortFormula = formula => formula.replace(/(\d\.) +/, '$1').replace(/ ?[*\u00b7] ?/g, '\u00b7');
 /** @type {(part: string) => string} the colour's name of a part: a gradient has its tensor's */
 export const tensorOf = part => part.replace(/^d(?=[A-Z])/, '');
 /** @type {(part: string) => boolean} whether its rows are keys */
@@ -51,8 +50,7 @@ export function backwardModel(host, meta, columns) {
       ? undefined
       : columns[part][start + (row - r0) * (c1 - c0 + 1) + col - c0];
   };
-  const most = name =>
-    Math.max(1, ...frames.map(frame => (frame[name] ? frame[name][1] - frame[name][0] + 1 : 0)));
+  const most = name => Math.max(1, ...frames.map(frame => (frame[name] ? frame[name][1] - frame[name][0] + 1 : 0)));
   // The frame whose tile a part shows pale: the next one with it in the launch, else in any launch.
   const nearest = (step, has) => {
     const ahead = frames.slice(step),
@@ -86,14 +84,8 @@ function picturesOf(host, { n, keys, d, columns, states }) {
   const matrix = (width, height, at, of) => matrixImage(width, height, at, spanOf(of), colour, ink);
   const made = {};
   for (const part of ['Q', 'dO', 'K', 'V', 'O'])
-    made[part] = matrix(
-      d,
-      alongKeys(part) ? keys : n,
-      (y, x) => columns[part][y * d + x],
-      columns[part],
-    );
-  for (const part of ['LSE', 'delta'])
-    made[part] = matrix(1, n, y => columns[part][y], columns[part]);
+    made[part] = matrix(d, alongKeys(part) ? keys : n, (y, x) => columns[part][y * d + x], columns[part]);
+  for (const part of ['LSE', 'delta']) made[part] = matrix(1, n, y => columns[part][y], columns[part]);
   for (const part of [...SQUARES, ...GROWING])
     made[part] = states[part].map(([r0, r1, c0, c1, start]) => {
       const cols = c1 - c0 + 1,

@@ -17,9 +17,10 @@ export default function (host, { meta: { sides, frames } }, context) {
     bars = height > 17 * em ? Math.round(2.6 * em) : 0;
     top = Math.round(1.5 * em + bars + (bars ? 0.6 * em : 0) + 1.3 * em);
     gutter = Math.round(3.4 * em);
-    panes = parts(sides.length, width - gutter - 2, Math.round(1.2 * em)).map(
-      ({ x, width: w }) => ({ x: gutter + x, cell: w / BANKS }),
-    );
+    panes = parts(sides.length, width - gutter - 2, Math.round(1.2 * em)).map(({ x, width: w }) => ({
+      x: gutter + x,
+      cell: w / BANKS,
+    }));
     tall = Math.max(2.5, (height - top - 3) / LANES);
     return top + LANES * tall + 3;
   };
@@ -53,13 +54,7 @@ export default function (host, { meta: { sides, frames } }, context) {
           // a broadcast: a dot in the middle, whatever the colour
           g.fillStyle = wavefront === frame.wavefront ? '#000' : paint.text;
           g.beginPath();
-          g.arc(
-            x + cell / 2,
-            y + tall / 2,
-            Math.max(0.8, Math.min(em / 5, tall / 4, cell / 4)),
-            0,
-            7,
-          );
+          g.arc(x + cell / 2, y + tall / 2, Math.max(0.8, Math.min(em / 5, tall / 4, cell / 4)), 0, 7);
           g.fill();
         }
       }
@@ -89,9 +84,7 @@ export default function (host, { meta: { sides, frames } }, context) {
   };
   const drawLoads = (g, paint, frame, access, left, cell) => {
     // how many different words this pass wants of each bank
-    const [start, end] = access.parts.find(
-      ([from, to]) => from <= frame.wavefront && frame.wavefront < to,
-    ) ??
+    const [start, end] = access.parts.find(([from, to]) => from <= frame.wavefront && frame.wavefront < to) ??
       access.parts.at(-1) ?? [0, 1];
     const words = Array.from({ length: BANKS }, () => new Set());
     for (const [, bank, wavefront, word] of access.cells)
@@ -107,8 +100,7 @@ export default function (host, { meta: { sides, frames } }, context) {
       g.fillStyle = size > 1 ? PALETTE.wavefronts.conflict : PALETTE.wavefronts.before;
       g.fillRect(x + 0.5, foot - h, cell - 1, h);
       if (size < 2 || x < free) return;
-      const said =
-        bank === words.findIndex(w => w.size === most) && most > 1 ? `${size} words` : String(size);
+      const said = bank === words.findIndex(w => w.size === most) && most > 1 ? `${size} words` : String(size);
       g.fillStyle = paint.text;
       g.fillText(said, x, foot - h - 0.6 * em);
       free = x + g.measureText(said).width + 4;
@@ -122,8 +114,7 @@ export default function (host, { meta: { sides, frames } }, context) {
         datum: { side, lane, bank },
       })),
     );
-  const cellAt = ({ side, lane, bank }, step) =>
-    accessOf(side, step).cells.find(c => c[0] === lane && c[1] === bank);
+  const cellAt = ({ side, lane, bank }, step) => accessOf(side, step).cells.find(c => c[0] === lane && c[1] === bank);
   const describe = (at, step) => {
     const found = cellAt(at, step),
       { name } = sides[at.side],

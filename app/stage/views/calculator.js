@@ -21,17 +21,12 @@ const UNITS = [
 // meta.types: a type's name -> its bytes.
 export default function (host, { meta }, { clock }) {
   const inputs = Object.fromEntries(
-    FIELDS.map(([key, , value]) => [
-      key,
-      element('input', { type: 'number', min: 1, max: 1e7, step: 1, value }),
-    ]),
+    FIELDS.map(([key, , value]) => [key, element('input', { type: 'number', min: 1, max: 1e7, step: 1, value })]),
   );
   const type = element(
     'select',
     {},
-    ...Object.keys(meta.types).map((name, n) =>
-      element('option', { value: name, selected: n === 1 }, name),
-    ),
+    ...Object.keys(meta.types).map((name, n) => element('option', { value: name, selected: n === 1 }, name)),
   );
   const labelled = (key, text, made) =>
       element('label', { class: 'control', 'data-field': key }, element('span', {}, text), made),
@@ -50,9 +45,7 @@ export default function (host, { meta }, { clock }) {
     const read = Object.fromEntries(FIELDS.map(([key]) => [key, Number(inputs[key].value)])),
       wrong = FIELDS.find(([key]) => !Number.isInteger(read[key]) || read[key] < 1);
     if (wrong)
-      return refuse(
-        `${wrong[1]} is ${inputs[wrong[0]].value || 'empty'}. It must be a whole number from 1 on.`,
-      );
+      return refuse(`${wrong[1]} is ${inputs[wrong[0]].value || 'empty'}. It must be a whole number from 1 on.`);
     const { layers, heads, kv, dim, tokens, sequences } = read,
       bytes = meta.types[type.value];
     if (heads % kv)
@@ -61,8 +54,7 @@ export default function (host, { meta }, { clock }) {
       );
     const hidden = clock.covers.some(({ part }) => part === 'size'), // a question asks for it
       size = count => 2 * layers * count * dim * tokens * bytes * sequences;
-    const kind = count =>
-      `${count === heads ? 'MHA' : count === 1 ? 'MQA' : 'GQA'} ${heads}:${count}`;
+    const kind = count => `${count === heads ? 'MHA' : count === 1 ? 'MQA' : 'GQA'} ${heads}:${count}`;
     const said =
       `Modelled: 2 (K and V) \u00d7 ${layers} layers \u00d7 ${kv} KV heads \u00d7 ${dim} ` +
       `\u00d7 ${number(tokens)} tokens \u00d7 ${bytes} byte${bytes > 1 ? 's' : ''} \u00d7 ` +
@@ -81,8 +73,7 @@ export default function (host, { meta }, { clock }) {
         );
     out.replaceChildren(...[...new Set([heads, kv, 1])].map(row), element('p', {}, said));
   };
-  const refuse = text =>
-    out.replaceChildren(element('p', { class: 'note bad', role: 'alert' }, text));
+  const refuse = text => out.replaceChildren(element('p', { class: 'note bad', role: 'alert' }, text));
   for (const made of [...Object.values(inputs), type]) made.oninput = draw;
   draw();
   clock.addEventListener('covers', draw);

@@ -34,8 +34,7 @@ export default function (host, { meta, title }, context) {
     );
     const at = sorted.map(row => Math.log(row[value]));
     for (let n = 1; n < at.length; n++) at[n] = Math.max(at[n], at[n - 1] + gap);
-    for (let n = at.length - 1; n >= 0; n--)
-      at[n] = Math.min(at[n], n + 1 < at.length ? at[n + 1] - gap : high);
+    for (let n = at.length - 1; n >= 0; n--) at[n] = Math.min(at[n], n + 1 < at.length ? at[n + 1] - gap : high);
     made.view.data(
       'ends',
       sorted.map((row, n) => ({ ...row, beside: Math.exp(at[n]) })),
@@ -86,9 +85,7 @@ export default function (host, { meta, title }, context) {
     record.vega = made.view;
     made.view.addEventListener('click', (event, item) =>
       goTo(
-        event.clientX -
-          sheet.querySelector('canvas').getBoundingClientRect().left -
-          made.view.origin()[0],
+        event.clientX - sheet.querySelector('canvas').getBoundingClientRect().left - made.view.origin()[0],
         item?.datum,
       ),
     );

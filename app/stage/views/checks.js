@@ -23,18 +23,12 @@ export default function (host, { meta }, { clock, kept, keep, open }) {
     draw();
     const ids = checks.map(({ id }) => id),
       done = ids.filter(id => id in chosen);
-    clock.dispatchEvent(
-      new CustomEvent('answered', { detail: { done, all: done.length === ids.length } }),
-    );
+    clock.dispatchEvent(new CustomEvent('answered', { detail: { done, all: done.length === ids.length } }));
   };
   const cards = checks.map(check => new Card(check, leadTo(byName.get(check.stop)), choose));
   const asked = (title, which) => [
     element('h3', {}, title),
-    element(
-      'ol',
-      { class: 'asked' },
-      ...cards.filter(({ check }) => which(check)).map(({ node }) => node),
-    ),
+    element('ol', { class: 'asked' }, ...cards.filter(({ check }) => which(check)).map(({ node }) => node)),
   ];
   const draw = () => {
     for (const card of cards) card.draw(chosen[card.check.id]);

@@ -20,8 +20,7 @@ const LANES = 32,
 /** @type {Picture<tensor_cores.FragmentsMeta>} */
 export default function (host, { meta, columns }, context) {
   const { clock } = context;
-  const { instruction, scale, sum_bits, dtype, kinds, matrices, fetches, bases, symbols, frames } =
-    meta;
+  const { instruction, scale, sum_bits, dtype, kinds, matrices, fetches, bases, symbols, frames } = meta;
   const partOf = name => name.split(' ')[0]; // of a matrix: `Q of dK` is the part Q
   const frameAt = step => frames[Math.min(step, frames.length - 1)];
   const group = instruction === 'wgmma';
@@ -41,10 +40,7 @@ export default function (host, { meta, columns }, context) {
     Object.keys(matrices).map(name => [
       name,
       Object.fromEntries(
-        ['value', 'lane', 'register', 'half', 'byte', 'fetch', 'by'].map(what => [
-          what,
-          columns[`${name}_${what}`],
-        ]),
+        ['value', 'lane', 'register', 'half', 'byte', 'fetch', 'by'].map(what => [what, columns[`${name}_${what}`]]),
       ),
     ]),
   );
@@ -63,10 +59,7 @@ export default function (host, { meta, columns }, context) {
     return [name, ...(turned.includes(part) ? at.reverse() : at)];
   };
   const factors = (f, i, j) =>
-    Array.from({ length: K }, (_, k) => [
-      taken(...element(f, 'A', i, k)),
-      taken(...element(f, 'B', k, j)),
-    ]);
+    Array.from({ length: K }, (_, k) => [taken(...element(f, 'A', i, k)), taken(...element(f, 'B', k, j))]);
   // An element of C at a step: before the product, added by it, after it; and at the end of its tile.
   const sumsOf = (step, i, j) => {
     const n = Math.min(step, frames.length - 1),
@@ -81,8 +74,7 @@ export default function (host, { meta, columns }, context) {
       ...{ due: ends('due'), logged: ends('logged'), error: ends('error') },
     };
   };
-  const valueAt = (f, step, part, i, j) =>
-    part === 'C' ? sumsOf(step, i, j).after : taken(...element(f, part, i, j));
+  const valueAt = (f, step, part, i, j) => (part === 'C' ? sumsOf(step, i, j).after : taken(...element(f, part, i, j)));
 
   // ---- words ----
   const who = (f, part, i, j) => {
@@ -116,9 +108,7 @@ export default function (host, { meta, columns }, context) {
   };
   // The way of a weight or of its gradient, which the kernel makes itself.
   const ofSquare = (name, n, holder) => {
-    const said = [
-        `the ${partOf(name) === 'P' ? 'weight of the key' : 'number of this pair'}, rounded to ${dtype}`,
-      ],
+    const said = [`the ${partOf(name) === 'P' ? 'weight of the key' : 'number of this pair'}, rounded to ${dtype}`],
       byte = has(name, 'byte', n),
       fetch = fetches[has(name, 'fetch', n)];
     if (byte >= 0)
@@ -128,9 +118,7 @@ export default function (host, { meta, columns }, context) {
         `then in ${holder}`,
       );
     else if (!known[name].lane)
-      said.push(
-        'all warpgroups store it in shared memory, and the tensor cores fetch it from there',
-      );
+      said.push('all warpgroups store it in shared memory, and the tensor cores fetch it from there');
     else if (holder) said.push(`in ${holder}: it never was in memory`);
     else said.push('a hidden key, or a row beyond the last: nothing is logged, and it counts as 0');
     return said;
@@ -143,9 +131,7 @@ export default function (host, { meta, columns }, context) {
     if (!bases[partOf(name)]) return ofSquare(name, n, holder);
     if (n < 0) return ['beyond the last row: zeros'];
     const { at, first, byte, bank, piece, to, fetch } = lies(name, row, col);
-    said.push(
-      `element ${number(at)} of ${symbols[partOf(name)]} in global memory (byte ${number(first)})`,
-    );
+    said.push(`element ${number(at)} of ${symbols[partOf(name)]} in global memory (byte ${number(first)})`);
     if (byte >= 0)
       said.push(
         `byte ${number(byte)} of ${symbols[partOf(name)]} in shared memory, bank ${bank}: piece ` +
@@ -179,9 +165,7 @@ export default function (host, { meta, columns }, context) {
         holder ? `in ${holder}` : 'no lane logs it: hidden, beyond an edge, or without a probe',
       ];
     if (!last || !holder || Number.isNaN(logged)) return said;
-    const times = kinds[f.phase].scaled
-        ? `times ${scale}: ${f.phase === 'S' ? 'the score ' : ''}${exact(due)}; `
-        : '',
+    const times = kinds[f.phase].scaled ? `times ${scale}: ${f.phase === 'S' ? 'the score ' : ''}${exact(due)}; ` : '',
       off = Number.isFinite(error)
         ? `, ${error ? `${figure(Math.abs(error), 3)} ${error < 0 ? 'below' : 'above'}` : 'equal to'} ` +
           'the sum in float64 (derived)'
@@ -255,8 +239,7 @@ export default function (host, { meta, columns }, context) {
     drawList(g, paint, f, step, seen);
     frameRow(g, paint, f, 'A', seen.i, null);
     frameRow(g, paint, f, 'B', null, seen.j);
-    for (const thing of [chosen, at])
-      if (thing) mark(g, f, thing, thing === at ? paint.primary : paint.text);
+    for (const thing of [chosen, at]) if (thing) mark(g, f, thing, thing === at ? paint.primary : paint.text);
     for (const part of ['A', 'B', 'C']) drawHeld(g, paint, f, part, held); // over the frames
   };
   const drawHeld = (g, paint, f, part, held) => {
@@ -325,20 +308,11 @@ export default function (host, { meta, columns }, context) {
     if (part !== 'A') return;
     const each = Math.max(1, Math.ceil((1.15 * small) / c.h), c.rows > 16 ? 8 : 1);
     for (let i = 0; i < c.rows; i += each)
-      g.fillText(
-        String(f.rows[0] + i),
-        2,
-        y + i * c.h + Math.min(c.h, 1.2 * em) * 0.5 + 0.35 * small,
-        2.3 * em,
-      );
+      g.fillText(String(f.rows[0] + i), 2, y + i * c.h + Math.min(c.h, 1.2 * em) * 0.5 + 0.35 * small, 2.3 * em);
   };
   // Eight lanes in a row have one colour in four shades.
   const tints = Array.from({ length: LANES }, (_, n) =>
-    blend(
-      rgb(HUES[Math.floor(n / 4) % HUES.length]),
-      rgb(theme(host).background),
-      SHADES[n % SHADES.length],
-    ),
+    blend(rgb(HUES[Math.floor(n / 4) % HUES.length]), rgb(theme(host).background), SHADES[n % SHADES.length]),
   );
   const tintOf = lane => tints[lane % LANES];
   // The lanes' numbers: one for two neighbours of a lane, and bold for the chosen lane.
@@ -423,12 +397,7 @@ export default function (host, { meta, columns }, context) {
     const fitting = said => said.find(one => g.measureText(one).width <= wide) ?? said.at(-1),
       from = `row ${f.rows[0] + r} of ${labels.A} \u00d7 column ${f.cols[0] + c} of ${labels.B}`,
       equals = sum_bits === 16 ? ', rounded to fp16:' : ' =';
-    g.fillText(
-      fitting([`${named(f, r, c)} = ${from}`, `${partOf(f.phase)}: ${from}`]),
-      x,
-      box.B.y - 0.9 * em,
-      wide,
-    );
+    g.fillText(fitting([`${named(f, r, c)} = ${from}`, `${partOf(f.phase)}: ${from}`]), x, box.B.y - 0.9 * em, wide);
     g.fillText(
       fitting([
         `before ${short(before)} + this product ${short(added)}${equals} after ${short(after)}`,
@@ -462,12 +431,7 @@ export default function (host, { meta, columns }, context) {
         bar = (reach * long) / most,
         deep = Math.min(0.8 * size, high - 2);
       g.fillStyle = PALETTE.sign[bar < 0 ? 'below' : 'above'];
-      g.fillRect(
-        Math.min(zero, zero + bar),
-        top + (k + 0.5) * high - deep / 2,
-        Math.abs(bar),
-        deep,
-      );
+      g.fillRect(Math.min(zero, zero + bar), top + (k + 0.5) * high - deep / 2, Math.abs(bar), deep);
       g.fillStyle = paint.text;
       g.fillText(name, x, y, (pair.length ? 0.17 : 0.45) * wide);
       g.textAlign = 'right';
@@ -483,10 +447,7 @@ export default function (host, { meta, columns }, context) {
     const line = ([p, q], k) => ({ name: `${one} ${first + k}`, pair: [p, q], long: p * q });
     if (!touch) return all.map(line);
     const long = all.slice(FEW).reduce((sum, [p, q]) => sum + p * q, 0);
-    return [
-      ...all.slice(0, FEW).map(line),
-      { name: `${along} ${first + FEW} to ${end - 1}, added`, pair: [], long },
-    ];
+    return [...all.slice(0, FEW).map(line), { name: `${along} ${first + FEW} to ${end - 1}, added`, pair: [], long }];
   };
   const short = v =>
     (Number.isFinite(v)
@@ -522,9 +483,7 @@ export default function (host, { meta, columns }, context) {
     return covered(thing) ? '' : shortly(step, thing);
   };
   const label = step =>
-    frames.length
-      ? `${frameAt(step).title}. ${frameAt(step).sentence} ${said(step)}`
-      : 'No product.';
+    frames.length ? `${frameAt(step).title}. ${frameAt(step).sentence} ${said(step)}` : 'No product.';
   const legend = [
     ['', `number and colour: the lane${group ? '' : '. A cell is two neighbouring numbers'}`],
     ['border:1px solid currentColor', 'all numbers of this lane'],

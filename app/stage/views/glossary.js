@@ -17,17 +17,10 @@ export default function (host, { meta: { entries } }, { open, href }) {
         'div',
         { id: `term-${entry.term.replaceAll(' ', '-')}` },
         element('dt', {}, entry.term),
-        element(
-          'dd',
-          {},
-          `${entry.said} `,
-          element('small', {}, place(entry), ' \u00b7 ', source(entry)),
-        ),
+        element('dd', {}, `${entry.said} `, element('small', {}, place(entry), ' \u00b7 ', source(entry))),
       ),
     ),
   );
-  host.replaceChildren(
-    element('div', { class: 'sheet', tabindex: '0', role: 'region', 'aria-label': 'Terms' }, list),
-  );
+  host.replaceChildren(element('div', { class: 'sheet', tabindex: '0', role: 'region', 'aria-label': 'Terms' }, list));
   return { unmount: () => host.replaceChildren() };
 }

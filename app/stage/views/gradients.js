@@ -9,14 +9,8 @@ import { GROWING, SQUARES, absentOf, alongKeys, backwardModel } from './backward
 const LEGEND = [
   [`border:3px solid ${COLOURS.S}`, 'made now'],
   ['border:3px solid currentColor', 'input of this step'],
-  [
-    `background:color-mix(in srgb,${PALETTE.sign.above} 25%,transparent)`,
-    'pale: not on the SM now',
-  ],
-  [
-    'background:repeating-linear-gradient(135deg,currentColor 0 1px,transparent 1px 5px)',
-    'P so far',
-  ],
+  [`background:color-mix(in srgb,${PALETTE.sign.above} 25%,transparent)`, 'pale: not on the SM now'],
+  ['background:repeating-linear-gradient(135deg,currentColor 0 1px,transparent 1px 5px)', 'P so far'],
   [`border:3px solid ${COLOURS.read}`, 'read from global memory'],
   [`border:3px solid ${COLOURS.written}`, 'written'],
   [
@@ -85,9 +79,7 @@ export default function (host, { meta, columns }, context) {
     const frame = frameAt(now.step),
       { held, heldUnit, strips, map } = laid,
       [query, key] = [frame.queries?.[0] ?? 0, frame.keys?.[0] ?? 0];
-    const boxes = Object.entries(held).filter(
-      ([box]) => box !== absentOf(frame) && model.logs(box),
-    );
+    const boxes = Object.entries(held).filter(([box]) => box !== absentOf(frame) && model.logs(box));
     return [
       ...(map
         ? [

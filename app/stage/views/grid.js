@@ -15,17 +15,7 @@ export default function (host, { meta, columns }, context) {
   const { launches, multiprocessors, all, unit, end, said, frames, traced, recorded } = meta,
     timed = unit !== 'turn',
     mapped = !timed && end <= 1; // all blocks at once: a map of the SMs, and no lanes
-  const {
-      launch: launchOf,
-      block: blockOf,
-      sm,
-      start,
-      end: endOf,
-      low,
-      high,
-      first,
-      last,
-    } = columns,
+  const { launch: launchOf, block: blockOf, sm, start, end: endOf, low, high, first, last } = columns,
     count = blockOf.length;
   const byLane = Array.from({ length: multiprocessors }, () => []),
     placeOf = launches.map(launch => new Int32Array(launch.blocks).fill(-1));
@@ -66,8 +56,7 @@ export default function (host, { meta, columns }, context) {
   const draw = (g, { step, at, paint }) => {
     const frame = frameAt(step),
       launch = launches[frame.launch];
-    if (step !== before && (frame.at < seen.t0 || frame.at > seen.t1))
-      move(frame.at - (seen.t0 + seen.t1) / 2, 0); // the moment stays in sight
+    if (step !== before && (frame.at < seen.t0 || frame.at > seen.t1)) move(frame.at - (seen.t0 + seen.t1) / 2, 0); // the moment stays in sight
     before = step;
     drawCells(g, paint, frame, launch, step);
     drawLanes(g, paint, frame, step);
@@ -80,12 +69,7 @@ export default function (host, { meta, columns }, context) {
     if (mapped) return g.strokeRect(...map.at(sm[n]));
     const [bx, by, bw, bh] = barOf(n);
     if (bx + bw > lanes.x && bx < lanes.x + lanes.w)
-      g.strokeRect(
-        Math.max(bx, lanes.x),
-        by,
-        Math.min(bx + bw, lanes.x + lanes.w) - Math.max(bx, lanes.x),
-        bh,
-      );
+      g.strokeRect(Math.max(bx, lanes.x), by, Math.min(bx + bw, lanes.x + lanes.w) - Math.max(bx, lanes.x), bh);
   };
   const drawCells = (g, paint, frame, launch, step) => {
     const { em } = size,
@@ -116,8 +100,7 @@ export default function (host, { meta, columns }, context) {
     const { under, done } = cellLayers(paint, frame.launch, step),
       high = size.height - cells.y;
     for (const layer of [under, done]) g.drawImage(layer.canvas, 0, cells.y, cells.w + 1, high);
-    for (const n of live[step] ?? [])
-      if (launchOf[n] === frame.launch) cell(g, launch, blockOf[n], RUNNING, '#000');
+    for (const n of live[step] ?? []) if (launchOf[n] === frame.launch) cell(g, launch, blockOf[n], RUNNING, '#000');
     if (traced < 0 || !launch.item || launch.item !== launches[0].item) return;
     g.strokeStyle = paint.text; // the item that the other pictures show
     g.lineWidth = 2;
@@ -138,12 +121,7 @@ export default function (host, { meta, columns }, context) {
     if (ch < 1.2 * em || cw < 1.6 * em) return;
     g.fillStyle = ink;
     g.textAlign = 'center';
-    g.fillText(
-      cw > 5 * em ? `block ${block}` : String(block),
-      cx + cw / 2,
-      cy + ch / 2 + em * 0.35,
-      cw - 2,
-    );
+    g.fillText(cw > 5 * em ? `block ${block}` : String(block), cx + cw / 2, cy + ch / 2 + em * 0.35, cw - 2);
     g.textAlign = 'left';
   };
   // What need not be drawn anew at each step: `under`, and over it what has ended. key: all that it
@@ -167,8 +145,7 @@ export default function (host, { meta, columns }, context) {
       kept.done = fresh();
       kept.at = -1;
     }
-    while (kept.at < Math.min(step, frames.length - 1))
-      for (const n of ended[++kept.at]) drawEnded(kept.done, n);
+    while (kept.at < Math.min(step, frames.length - 1)) for (const n of ended[++kept.at]) drawEnded(kept.done, n);
     return kept;
   };
   let keptCells = null,
@@ -177,8 +154,7 @@ export default function (host, { meta, columns }, context) {
     const launch = launches[which],
       key = JSON.stringify([which, size, paint.panel, paint.text, devicePixelRatio]);
     const all = g => {
-      for (let block = 0; block < launch.blocks; block++)
-        cell(g, launch, block, paint.panel, paint.text, paint.border);
+      for (let block = 0; block < launch.blocks; block++) cell(g, launch, block, paint.panel, paint.text, paint.border);
     };
     return (keptCells = layered(
       keptCells,
@@ -197,9 +173,7 @@ export default function (host, { meta, columns }, context) {
     const all = g => {
       for (let n = 0; n < count; n++) bar(g, n, later, paint.text);
     };
-    return (keptLanes = layered(keptLanes, key, lanes, paint, step, all, (g, n) =>
-      bar(g, n, DONE, '#fff'),
-    ));
+    return (keptLanes = layered(keptLanes, key, lanes, paint, step, all, (g, n) => bar(g, n, DONE, '#fff')));
   };
   const drawLanes = (g, paint, frame, step) => {
     const { em } = size,
@@ -224,8 +198,7 @@ export default function (host, { meta, columns }, context) {
     g.clip();
     const now = x(frame.at),
       { under, done } = laneLayers(paint, later, step);
-    for (const layer of [under, done])
-      g.drawImage(layer.canvas, lanes.x, lanes.y, lanes.w, lanes.h);
+    for (const layer of [under, done]) g.drawImage(layer.canvas, lanes.x, lanes.y, lanes.w, lanes.h);
     for (const n of live[step] ?? []) bar(g, n, RUNNING, '#000', timed ? now : Infinity);
     g.strokeStyle = paint.text;
     g.lineWidth = 2;
@@ -260,12 +233,7 @@ export default function (host, { meta, columns }, context) {
     g.fillRect(bx, by, Math.max(shown - gap, 0.5), bh);
     if (bh < 1.1 * em || shown < 2.2 * em) return;
     g.fillStyle = ink;
-    g.fillText(
-      String(blockOf[n]),
-      Math.max(bx, lanes.x) + 0.3 * em,
-      by + bh / 2 + 0.35 * em,
-      bw - 4,
-    );
+    g.fillText(String(blockOf[n]), Math.max(bx, lanes.x) + 0.3 * em, by + bh / 2 + 0.35 * em, bw - 4);
   };
   const axes = (g, paint) => {
     const { em } = size,
@@ -277,11 +245,7 @@ export default function (host, { meta, columns }, context) {
     g.textAlign = 'right';
     const every = Math.max(1, Math.ceil((1.3 * em) / lane())),
       nice = [1, 2, 4, 8, 16, 32, 64].find(n => n >= every) ?? every;
-    for (
-      let l = Math.ceil(seen.l0 / nice) * nice;
-      l < Math.min(seen.l1, multiprocessors);
-      l += nice
-    )
+    for (let l = Math.ceil(seen.l0 / nice) * nice; l < Math.min(seen.l1, multiprocessors); l += nice)
       g.fillText(String(l), lanes.x - 0.4 * em, Math.min(y(l + 0.5) + 0.35 * em, bottom));
     g.textAlign = 'center';
     const span = seen.t1 - seen.t0,
@@ -322,13 +286,9 @@ export default function (host, { meta, columns }, context) {
     clamp();
   };
   const zoom = (factor, around, what = 't') => {
-    const [a, b, least] =
-      what === 't' ? ['t0', 't1', whole.t1 / 4096] : ['l0', 'l1', Math.min(4, multiprocessors)];
+    const [a, b, least] = what === 't' ? ['t0', 't1', whole.t1 / 4096] : ['l0', 'l1', Math.min(4, multiprocessors)];
     const middle =
-      around ??
-      (what === 't'
-        ? Math.min(seen.t1, Math.max(seen.t0, frameAt(clock.step).at))
-        : (seen.l0 + seen.l1) / 2);
+      around ?? (what === 't' ? Math.min(seen.t1, Math.max(seen.t0, frameAt(clock.step).at)) : (seen.l0 + seen.l1) / 2);
     const wide = Math.max(least, (seen[b] - seen[a]) * factor),
       share = (middle - seen[a]) / (seen[b] - seen[a]);
     seen[a] = middle - share * wide;
@@ -434,10 +394,7 @@ export default function (host, { meta, columns }, context) {
       title: 'Shorter time (key +)',
     }),
     ...(multiprocessors > 8
-      ? [
-          button('more SMs', () => zoom(1.6, null, 'l')),
-          button('fewer SMs', () => zoom(1 / 1.6, null, 'l')),
-        ]
+      ? [button('more SMs', () => zoom(1.6, null, 'l')), button('fewer SMs', () => zoom(1 / 1.6, null, 'l'))]
       : []),
     button('all', reset, { title: 'Everything (key 0)' }),
   ];
@@ -457,17 +414,14 @@ export default function (host, { meta, columns }, context) {
       'div',
       { class: 'grid-foot' },
       element('span', { class: 'said-of' }, said, ...there),
-      ...(mapped
-        ? []
-        : [element('span', { class: 'zoom', role: 'group', 'aria-label': 'Zoom' }, ...zooms)]),
+      ...(mapped ? [] : [element('span', { class: 'zoom', role: 'group', 'aria-label': 'Zoom' }, ...zooms)]),
     ),
   );
   const point = event => {
     const box = canvas.getBoundingClientRect();
     return [event.clientX - box.left, event.clientY - box.top];
   };
-  const inside = (px, py) =>
-    px >= lanes.x && px <= lanes.x + lanes.w && py >= lanes.y && py <= lanes.y + lanes.h;
+  const inside = (px, py) => px >= lanes.x && px <= lanes.x + lanes.w && py >= lanes.y && py <= lanes.y + lanes.h;
   canvas.addEventListener(
     'wheel',
     event => {

@@ -27,8 +27,7 @@ export function spans(numbers) {
 // The threads of a row in words: lanes 24 to 27 of warp 0.
 export function threadsSaid(threads) {
   const warps = [...new Set(threads.map(warpOf))];
-  if (warps.length > 1)
-    return `${threads.length} lanes of ${several('warp', 2)} ${spans(warps.sort((a, b) => a - b))}`;
+  if (warps.length > 1) return `${threads.length} lanes of ${several('warp', 2)} ${spans(warps.sort((a, b) => a - b))}`;
   return `${several('lane', threads.length)} ${spans(threads.map(laneOf))} of warp ${warps[0]}`;
 }
 
@@ -47,16 +46,11 @@ export default function (host, { meta, columns }, context) {
   const tileAt = step => tiles[shown[Math.min(step, shown.length - 1)]];
   const threadsOf = (row, [first, last]) => {
     const found = new Set();
-    for (let key = first; key <= last; key++)
-      if (thread[at(row, key)] >= 0) found.add(thread[at(row, key)]);
+    for (let key = first; key <= last; key++) if (thread[at(row, key)] >= 0) found.add(thread[at(row, key)]);
     return [...found].sort((a, b) => a - b);
   };
   const widest = tiles.map(([first, last]) => last - first + 1);
-  const most = pick =>
-    Math.max(
-      1,
-      ...tiles.flatMap(tile => Array.from({ length: rows }, (_, row) => pick(row, tile))),
-    );
+  const most = pick => Math.max(1, ...tiles.flatMap(tile => Array.from({ length: rows }, (_, row) => pick(row, tile))));
   const keysOf = (row, one, [first, last]) => {
     const found = [];
     for (let key = first; key <= last; key++) if (thread[at(row, key)] === one) found.push(key);
@@ -68,9 +62,7 @@ export default function (host, { meta, columns }, context) {
     ),
     slots = Math.min(
       8,
-      most((row, tile) =>
-        Math.max(1, ...threadsOf(row, tile).map(one => keysOf(row, one, tile).length)),
-      ),
+      most((row, tile) => Math.max(1, ...threadsOf(row, tile).map(one => keysOf(row, one, tile).length))),
     );
   const allRounds = lanes <= ROUNDED && Number.isInteger(Math.log2(lanes)) ? Math.log2(lanes) : 0;
   const known = (steps, row, key, step) => steps[at(row, key)] >= 0 && steps[at(row, key)] <= step;
@@ -150,9 +142,7 @@ export default function (host, { meta, columns }, context) {
           id: `cell ${row} ${key}`,
           kind: 'rect',
           rect: [x, y, grid.unit - 1, grid.high - 1],
-          fill: there
-            ? blend(hue(row, one, tile), paper, row === chosen ? 0.6 : 0.32)
-            : paint.panel,
+          fill: there ? blend(hue(row, one, tile), paper, row === chosen ? 0.6 : 0.32) : paint.panel,
         });
         if (there && grid.unit > 1.3 * em && grid.high > 1.1 * small)
           word(`lane ${row} ${key}`, x + grid.unit / 2, middle, String(laneOf(one)), {
@@ -165,12 +155,7 @@ export default function (host, { meta, columns }, context) {
     made.push({
       id: 'chosen',
       kind: 'rect',
-      rect: [
-        grid.x - 1.5,
-        grid.y + chosen * grid.high - 1.5,
-        grid.unit * (tile[1] - tile[0] + 1) + 2,
-        grid.high + 2,
-      ],
+      rect: [grid.x - 1.5, grid.y + chosen * grid.high - 1.5, grid.unit * (tile[1] - tile[0] + 1) + 2, grid.high + 2],
       stroke: paint.text,
       width: 2.5,
     });
@@ -188,23 +173,13 @@ export default function (host, { meta, columns }, context) {
         most: list.w,
       },
     );
-    const weights = mine.some(one =>
-        keysOf(chosen, one, tile).some(key => known(weighed, chosen, key, step)),
-      ),
-      present = mine.some(one =>
-        keysOf(chosen, one, tile).some(key => known(scored, chosen, key, step)),
-      );
+    const weights = mine.some(one => keysOf(chosen, one, tile).some(key => known(weighed, chosen, key, step))),
+      present = mine.some(one => keysOf(chosen, one, tile).some(key => known(scored, chosen, key, step)));
     const holds = weights ? 'weights e^(score \u2212 m)' : 'scores';
-    word(
-      'holds',
-      list.x,
-      list.y - 0.5 * em,
-      present ? `Registers of each lane: its ${holds}` : 'No score yet',
-      {
-        size: small,
-        most: list.w,
-      },
-    );
+    word('holds', list.x, list.y - 0.5 * em, present ? `Registers of each lane: its ${holds}` : 'No score yet', {
+      size: small,
+      most: list.w,
+    });
     mine.slice(0, SHOWN).forEach((one, n) => {
       const y = list.y + n * list.high,
         colour = hue(chosen, one, tile);
@@ -214,29 +189,15 @@ export default function (host, { meta, columns }, context) {
         rect: [list.x, y, list.name - 4, list.high - 4],
         fill: blend(colour, paper, 0.6),
       });
-      word(
-        `name of ${one}`,
-        list.x + 0.4 * em,
-        y + list.high / 2 + 0.2 * em,
-        `lane ${laneOf(one)}`,
-        {
-          most: list.name - 0.9 * em,
-        },
-      );
+      word(`name of ${one}`, list.x + 0.4 * em, y + list.high / 2 + 0.2 * em, `lane ${laneOf(one)}`, {
+        most: list.name - 0.9 * em,
+      });
       keysOf(chosen, one, tile)
         .slice(0, slots)
-        .forEach((key, place) =>
-          drawSlot(made, word, { step, paint, small, key, place, y, colour, tile }),
-        );
+        .forEach((key, place) => drawSlot(made, word, { step, paint, small, key, place, y, colour, tile }));
     });
     if (mine.length > SHOWN)
-      word(
-        'more',
-        list.x,
-        list.y + SHOWN * list.high + em,
-        `and ${mine.length - SHOWN} more lanes`,
-        { size: small },
-      );
+      word('more', list.x, list.y + SHOWN * list.high + em, `and ${mine.length - SHOWN} more lanes`, { size: small });
     drawFoot(made, word, { step, paint, tile, named, mine, small });
   };
   // A score in its lane's register comes from its place in the tile.
@@ -260,12 +221,7 @@ export default function (host, { meta, columns }, context) {
         most: list.slot - 0.8 * em,
       });
     if (!there) return;
-    const rect = [
-      x + 0.3 * em,
-      y + (roomy ? 2.2 * small : list.high / 2 + 0.2 * em),
-      list.slot - 0.8 * em,
-      em,
-    ];
+    const rect = [x + 0.3 * em, y + (roomy ? 2.2 * small : list.high / 2 + 0.2 * em), list.slot - 0.8 * em, em];
     made.push({
       id: `${weight ? 'weight' : 'score'} ${key}`,
       kind: 'text',
@@ -357,8 +313,7 @@ export default function (host, { meta, columns }, context) {
       one = thread[at(row, key)];
     if (one < 0) return `Row ${row0 + row}, key ${key}: no score`;
     const who = `lane ${laneOf(one)} of warp ${warpOf(one)}`;
-    if (!known(scored, row, key, step))
-      return `Row ${row0 + row}, key ${key}: no score yet, ${who}`;
+    if (!known(scored, row, key, step)) return `Row ${row0 + row}, key ${key}: no score yet, ${who}`;
     const weight = known(weighed, row, key, step) ? `, weight ${exact(p[at(row, key)])}` : '';
     return `Row ${row0 + row}, key ${key}: ${who}\nscore ${exact(s[at(row, key)])}${weight}`;
   };

@@ -39,10 +39,8 @@ export default function (host, { meta, columns }, context) {
       thick = Math.max(unit, 1);
     g.strokeStyle = paint.primary;
     g.lineWidth = 1;
-    const row = (place, i) =>
-      g.strokeRect(boxes[place][0], boxes[place][1] + i * unit, boxes[place][2], thick);
-    const column = (place, i) =>
-      g.strokeRect(boxes[place][0] + i * unit, boxes[place][1], thick, boxes[place][3]);
+    const row = (place, i) => g.strokeRect(boxes[place][0], boxes[place][1] + i * unit, boxes[place][2], thick);
+    const column = (place, i) => g.strokeRect(boxes[place][0] + i * unit, boxes[place][1], thick, boxes[place][3]);
     if (at.query !== undefined) for (const place of ['Q', 'S', 'O']) row(place, at.query);
     if (at.key === undefined) return;
     for (const place of ['K', 'S']) column(place, at.key);
@@ -52,15 +50,12 @@ export default function (host, { meta, columns }, context) {
   const thingAt = ({ tensor, across, down }) => {
     if (tensor === 'K') return { tensor, key: across, dim: down };
     if (tensor === 'V') return { tensor, key: down, dim: across };
-    return tensor === 'S'
-      ? { tensor, query: down, key: across }
-      : { tensor, query: down, dim: across };
+    return tensor === 'S' ? { tensor, query: down, key: across } : { tensor, query: down, dim: across };
   };
   const areaOf = ([tensor, rect], unit, place) => {
     const columns = Math.round(rect[2] / unit),
       count = columns * Math.round(rect[3] / unit),
-      thing = number =>
-        place(thingAt({ tensor, across: number % columns, down: Math.floor(number / columns) }));
+      thing = number => place(thingAt({ tensor, across: number % columns, down: Math.floor(number / columns) }));
     return { rect, datum: { tensor }, grid: { columns, count, thing } };
   };
   // An element on the SM has its place in the tensor: the first row and key of the tile are added.
@@ -68,8 +63,7 @@ export default function (host, { meta, columns }, context) {
     const { tiles, score } = onChip(model, step),
       [first, firstKey] = score ? [score.rect[0], score.rect[2]] : [0, 0];
     const onSm = thing => {
-      if (thing.tensor === 'S')
-        return score && { ...thing, query: thing.query + first, key: thing.key + firstKey };
+      if (thing.tensor === 'S') return score && { ...thing, query: thing.query + first, key: thing.key + firstKey };
       if (thing.tensor === 'O') return { ...thing, query: thing.query + row0 };
       const tile = tiles.findLast(({ place }) => place === thing.tensor)?.rect,
         along = thing.tensor === 'Q' ? 'query' : 'key';
@@ -95,13 +89,8 @@ export default function (host, { meta, columns }, context) {
     if (at.tensor === 'O') {
       const now = oNow(step),
         inRow = (at.query - row0) * d + at.dim;
-      const maker = blocks.find(([r0, r1, c0, c1]) =>
-        meet([at.query, at.query, at.dim, at.dim], [r0, r1, c0, c1]),
-      );
-      if (!inTile)
-        return maker
-          ? `${where} is made by block ${maker[4]}, not traced`
-          : `${where} is not traced`;
+      const maker = blocks.find(([r0, r1, c0, c1]) => meet([at.query, at.query, at.dim, at.dim], [r0, r1, c0, c1]));
+      if (!inTile) return maker ? `${where} is made by block ${maker[4]}, not traced` : `${where} is not traced`;
       if (now === states) return `${where} = ${exact(oFinal[inRow])}`;
       return now < 0 || !named(now, at.query - row0, at.dim)
         ? `${where} is not begun`
@@ -113,17 +102,13 @@ export default function (host, { meta, columns }, context) {
   const label = step =>
     [
       `${frameAt(step).title}. ${frameAt(step).sentence}`,
-      ...['S', 'O']
-        .filter(place => oddAt(place, step))
-        .map(place => `${place} has ${oddAt(place, step)}.`),
+      ...['S', 'O'].filter(place => oddAt(place, step)).map(place => `${place} has ${oddAt(place, step)}.`),
     ].join(' ');
   const legend = [
     ...GLOBAL,
     ...(tile ? SHARED : COMPUTED),
     [`background:${SIGN}`, 'below zero, above zero'],
-    ...(causal
-      ? [[`background:color-mix(in srgb,${border} 50%,${background})`, 'masked: no score']]
-      : []),
+    ...(causal ? [[`background:color-mix(in srgb,${border} 50%,${background})`, 'masked: no score']] : []),
     ...(model.anyOdd ? [NOT_FINITE] : []),
   ];
   return canvasView(host, context, {

@@ -35,9 +35,7 @@ export const NAMES = { Q: 'Q', K: 'K\u1d40', S: 'S', V: 'V', O: 'O' };
  */
 export function pixelsIn(place, [x, y], unit, [r0, r1, c0, c1], [row, col] = [0, 0]) {
   const [across, down, wide, high] =
-    place === 'K'
-      ? [r0 - row, c0 - col, r1 - r0 + 1, c1 - c0 + 1]
-      : [c0 - col, r0 - row, c1 - c0 + 1, r1 - r0 + 1];
+    place === 'K' ? [r0 - row, c0 - col, r1 - r0 + 1, c1 - c0 + 1] : [c0 - col, r0 - row, c1 - c0 + 1, r1 - r0 + 1];
   return [x + across * unit, y + down * unit, wide * unit, high * unit];
 }
 // The same in the place's picture.
@@ -47,8 +45,7 @@ export const sourceOf = (place, rect) => pixelsIn(place, [0, 0], 1, rect);
  * One by one, as they lie in memory.
  * @param {number[]} rect
  */
-export const rowsOf = ([r0, r1, c0, c1]) =>
-  Array.from({ length: r1 - r0 + 1 }, (_, i) => [r0 + i, r0 + i, c0, c1]);
+export const rowsOf = ([r0, r1, c0, c1]) => Array.from({ length: r1 - r0 + 1 }, (_, i) => [r0 + i, r0 + i, c0, c1]);
 
 export class GlobalMarks {
   constructor(model, laid, { step, paint }) {
@@ -90,13 +87,10 @@ export class GlobalMarks {
     for (const place of ['Q', 'K', 'V']) {
       marks.add(`all ${place}`, 'rect', boxes[place], { fill: COLOURS[place], alpha: DIM });
       for (const { kind, rect } of lit.filter(one => one.place === place))
-        this.image(
-          `lit ${kind} ${place} ${rect}`,
-          place,
-          this.there(place, rect),
-          sourceOf(place, rect),
-          { span: [0, 0.12], out: [0, 0.4] },
-        );
+        this.image(`lit ${kind} ${place} ${rect}`, place, this.there(place, rect), sourceOf(place, rect), {
+          span: [0, 0.12],
+          out: [0, 0.4],
+        });
       if (!laid.held) this.addUsed(place);
     }
     if (model.storesS || !laid.held) this.addStored();
@@ -221,12 +215,9 @@ export class GlobalMarks {
         marks.rect(`wrong ${place}`, [from, y - 5 - 0.7 * em, 0.7 * em, 0.7 * em], {
           fill: PALETTE.wrong,
         });
-      marks.text(
-        `note ${place}`,
-        [from + (wrong ? em : 0), y - 5, wrong ? w + gap - 2.6 * em : 0],
-        wrong || said,
-        { alpha: wrong ? 1 : 0.75 },
-      );
+      marks.text(`note ${place}`, [from + (wrong ? em : 0), y - 5, wrong ? w + gap - 2.6 * em : 0], wrong || said, {
+        alpha: wrong ? 1 : 0.75,
+      });
     };
     const [wide, narrow] = [boxes.S[2], boxes.Q[2]],
       word = WORDS[this.nameOfS];
@@ -256,8 +247,7 @@ export class GlobalMarks {
       { em } = this.laid;
     for (const [r0, r1, c0, c1, block] of model.blocks) {
       const [x, y, w, h] = this.there('O', [r0, r1, c0, c1]);
-      if (h > 4)
-        marks.rect(`block ${block}`, [x - 0.5, y - 0.5, w + 1, h + 1], { stroke: paint.border });
+      if (h > 4) marks.rect(`block ${block}`, [x - 0.5, y - 0.5, w + 1, h + 1], { stroke: paint.border });
       if (h < em || w < 4 * em || (r0 === model.row0 && model.oNow(step) >= 0)) continue;
       const place = /** @type {[number, number]} */ ([x + w / 2, y + h / 2 + 4]);
       marks.text(`block name ${block}`, place, `block ${block}`, { align: 'center' });

@@ -64,15 +64,10 @@ class MatrixMarks extends GlobalMarks {
       const count = chip.tiles.filter(one => one.place === place).length,
         [bx, by] = held[place],
         text = `${names[place]}${count > 1 ? `, ${count} tiles` : ''}`;
-      marks.text(
-        `chip ${place}`,
-        [bx, by - 0.4 * em - (count > 1 ? CARD * (count - 1) : 0)],
-        text,
-        {
-          bold: true,
-          fill: place === 'S' && chip.score ? COLOURS[names.S] : paint.text,
-        },
-      );
+      marks.text(`chip ${place}`, [bx, by - 0.4 * em - (count > 1 ? CARD * (count - 1) : 0)], text, {
+        bold: true,
+        fill: place === 'S' && chip.score ? COLOURS[names.S] : paint.text,
+      });
     }
   }
   // A tile in shared memory. Its rows come one after another; the side that leads leaves first, or
@@ -93,17 +88,11 @@ class MatrixMarks extends GlobalMarks {
     const rows = fresh ? rowsOf(rect) : [];
     for (const [i, row] of rows.entries()) {
       const start = 0.3 * ((rows.length - 1 - i) / rows.length);
-      this.image(
-        `${place} ${row[0]}`,
-        place,
-        moved(this.here(place, row, first)),
-        sourceOf(place, row),
-        {
-          enter: { rect: this.there(place, row) },
-          span: [start, start + 0.7],
-          ...FLIGHT,
-        },
-      );
+      this.image(`${place} ${row[0]}`, place, moved(this.here(place, row, first)), sourceOf(place, row), {
+        enter: { rect: this.there(place, row) },
+        span: [start, start + 0.7],
+        ...FLIGHT,
+      });
     }
     marks.rect(`held ${tensor} ${rect}`, box, {
       stroke: paint.text,
@@ -133,21 +122,14 @@ class MatrixMarks extends GlobalMarks {
     });
     for (const [i, row] of (came ? rowsOf(rect) : []).entries()) {
       const start = 0.3 * (1 - i / (rect[1] - rect[0] + 1));
-      this.image(
-        `P row ${row[0]}`,
-        'P',
-        this.here('S', row, first),
-        sourceOf('S', this.ofTile(row)),
-        {
-          enter: { rect: this.there('S', row) },
-          span: [start, start + 0.7],
-          ...FLIGHT,
-        },
-      );
+      this.image(`P row ${row[0]}`, 'P', this.here('S', row, first), sourceOf('S', this.ofTile(row)), {
+        enter: { rect: this.there('S', row) },
+        span: [start, start + 0.7],
+        ...FLIGHT,
+      });
     }
     const shared = Object.keys(frame.resident).some(t => this.model.placeOf(t) === 'P');
-    if (weighed && shared)
-      marks.rect('held P', box, { stroke: paint.text, width: 1.5, dash: [5, 3] });
+    if (weighed && shared) marks.rect('held P', box, { stroke: paint.text, width: 1.5, dash: [5, 3] });
   }
 
   // ---- what the step reads, makes and writes ----
@@ -168,11 +150,7 @@ class MatrixMarks extends GlobalMarks {
       if (!laid.held) marks.rect(`use ${box} ${rect}`, this.there(box, rect), mine);
       else if (tile) marks.rect(`use ${box}`, this.inTile(tile, rect), mine);
       else if (box === 'S' && chip.score)
-        marks.rect(
-          'use S',
-          this.here('S', chip.score.rect, [chip.score.rect[0], chip.score.rect[2]]),
-          mine,
-        );
+        marks.rect('use S', this.here('S', chip.score.rect, [chip.score.rect[0], chip.score.rect[2]]), mine);
     }
     if (frame.scores) {
       const { scores } = frame,
@@ -211,8 +189,7 @@ class MatrixMarks extends GlobalMarks {
   run(name, [x, y, w, h], along) {
     const { heldUnit } = this.laid,
       thick = Math.max(1.5, heldUnit),
-      bar = at =>
-        along === 'x' ? [x + at * (w - thick), y, thick, h] : [x, y + at * (h - thick), w, thick];
+      bar = at => (along === 'x' ? [x + at * (w - thick), y, thick, h] : [x, y + at * (h - thick), w, thick]);
     this.marks.rect(`loop ${name}`, bar(1), {
       fill: this.paint.text,
       ...LINE,

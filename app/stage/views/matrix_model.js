@@ -18,9 +18,7 @@ export function matrixModel(host, meta, columns) {
   const logged = (y, x) => columns.s_logged[y * keys + x] > 0,
     masked = (y, x) => causal && x > row0 + y + offset && !logged(y, x),
     named = (state, y, x) => columns.o_since[y * d + x] <= state;
-  const stored = frames.findIndex(f =>
-    f.touched.some(t => placeOf(t.tensor) === 'O' && t.kind === 'store'),
-  );
+  const stored = frames.findIndex(f => f.touched.some(t => placeOf(t.tensor) === 'O' && t.kind === 'store'));
   const writtenAt = stored < 0 ? Infinity : stored; // from this step on O is final
   const last = frames.length - 1,
     frameAt = step => frames[Math.min(step, last)],
@@ -60,30 +58,17 @@ function picturesOf(host, model) {
     grey = rgb(border),
     base = rgb(background),
     full = rgb(PALETTE.tensors.P);
-  const picture = (width, height, at, of) =>
-    matrixImage(width, height, at, spanOf(of), colour, ink);
+  const picture = (width, height, at, of) => matrixImage(width, height, at, spanOf(of), colour, ink);
   const faded = share => base.map((v, i) => v + (full[i] - v) * share);
   return {
     Q: picture(d, n, (y, x) => values.Q[y * d + x], values.Q),
     K: picture(keys, d, (y, x) => values.K[x * d + y], values.K),
     V: picture(d, keys, (y, x) => values.V[y * d + x], values.V),
     S: picture(keys, rows, (y, x) => (logged(y, x) ? values.S[y * keys + x] : undefined), values.S),
-    P: matrixImage(
-      keys,
-      rows,
-      (y, x) => (logged(y, x) ? values.P[y * keys + x] : undefined),
-      1,
-      faded,
-      ink,
-    ),
+    P: matrixImage(keys, rows, (y, x) => (logged(y, x) ? values.P[y * keys + x] : undefined), 1, faded, ink),
     O: [
       ...Array.from({ length: states }, (_, b) =>
-        picture(
-          d,
-          rows,
-          (y, x) => (named(b, y, x) ? values.O[(b * rows + y) * d + x] : undefined),
-          values.O,
-        ),
+        picture(d, rows, (y, x) => (named(b, y, x) ? values.O[(b * rows + y) * d + x] : undefined), values.O),
       ),
       picture(d, rows, (y, x) => oFinal[y * d + x], oFinal),
     ],
@@ -101,17 +86,12 @@ function picturesOf(host, model) {
 function oddOf({ keys, d, row0, rows, frames, values, states, oFinal, logged, oNow }, columns) {
   const size = rows * d;
   const inO = Array.from({ length: states + 1 }, (_, b) =>
-    odd(
-      b < states
-        ? values.O.subarray(b * size, (b + 1) * size).filter((_, i) => columns.o_since[i] <= b)
-        : oFinal,
-    ),
+    odd(b < states ? values.O.subarray(b * size, (b + 1) * size).filter((_, i) => columns.o_since[i] <= b) : oFinal),
   );
   const computed = [],
     inS = frames.map(({ scores: rect }) => {
       for (let y = rect ? rect[0] - row0 : 0; rect && y <= rect[1] - row0; y++)
-        for (let x = rect[2]; x <= rect[3]; x++)
-          if (logged(y, x)) computed[y * keys + x] = values.S[y * keys + x];
+        for (let x = rect[2]; x <= rect[3]; x++) if (logged(y, x)) computed[y * keys + x] = values.S[y * keys + x];
       return rect ? odd(computed) : null;
     });
   for (let step = 0; step < inS.length; step++) inS[step] ??= inS[step - 1] ?? '';
@@ -161,7 +141,5 @@ function scoresOn({ frames, placeOf, scoredBy, storesS }, step, frame) {
     const rect = held[1].rects.at(-1);
     return { rect, weighed: true, old: !storesS && !(same && inside(rect, frames[made].scores)) };
   }
-  return !storesS && frame.tile >= 0 && same
-    ? { rect: frames[made].scores, weighed: true, old: false }
-    : null;
+  return !storesS && frame.tile >= 0 && same ? { rect: frames[made].scores, weighed: true, old: false } : null;
 }

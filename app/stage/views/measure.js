@@ -24,11 +24,9 @@ export default function (host, { meta }, context) {
   });
   const said = element('p', { class: 'note info', role: 'status', hidden: true }),
     wrong = element('p', { class: 'note bad', role: 'alert', hidden: true });
-  const go = button(
-    meta.what === 'sweep' ? 'Run the sweep' : 'Measure on this GPU (about a minute)',
-    begin,
-    { class: 'go' },
-  );
+  const go = button(meta.what === 'sweep' ? 'Run the sweep' : 'Measure on this GPU (about a minute)', begin, {
+    class: 'go',
+  });
   const end = button('Stop', () => post('/stop'), { hidden: true }),
     forget = button('Clear what was measured', drop, { hidden: !meta.measured });
   let timer = 0,
@@ -59,20 +57,14 @@ export default function (host, { meta }, context) {
   // What every chosen kernel can be swept over, with values to begin with.
   const fields = () => {
     const chosen = meta.kernels.filter(k => mine.kernels.includes(k.name));
-    return Object.entries(chosen[0]?.fields ?? {}).filter(([name]) =>
-      chosen.every(k => name in k.fields),
-    );
+    return Object.entries(chosen[0]?.fields ?? {}).filter(([name]) => chosen.every(k => name in k.fields));
   };
   const form = element('div', { class: 'asked-gpu' });
   const draw = () => {
     if (meta.what !== 'sweep')
-      return form.replaceChildren(
-        element('p', {}, meta.about),
-        element('div', { class: 'row' }, go, end, forget),
-      );
+      return form.replaceChildren(element('p', {}, meta.about), element('div', { class: 'row' }, go, end, forget));
     const there = fields();
-    if (!there.some(([name]) => name === mine.field))
-      [mine.field, mine.values] = there[0] ?? ['', ''];
+    if (!there.some(([name]) => name === mine.field)) [mine.field, mine.values] = there[0] ?? ['', ''];
     const kernels = meta.kernels.map(k =>
       box(k.name, mine.kernels.includes(k.name), on => {
         mine.kernels = meta.kernels
@@ -84,9 +76,7 @@ export default function (host, { meta }, context) {
     const field = element(
       'select',
       {},
-      ...there.map(([name]) =>
-        element('option', { value: name, selected: name === mine.field }, name),
-      ),
+      ...there.map(([name]) => element('option', { value: name, selected: name === mine.field }, name)),
     );
     field.onchange = () => {
       mine.field = field.value;
@@ -103,9 +93,7 @@ export default function (host, { meta }, context) {
     gpu.onchange = () => {
       mine.gpu = gpu.value;
     };
-    const several = gpu.options.length
-      ? [label('GPU', gpu, 'what was measured on another is dropped')]
-      : [];
+    const several = gpu.options.length ? [label('GPU', gpu, 'what was measured on another is dropped')] : [];
     go.disabled = !mine.kernels.length;
     form.replaceChildren(
       element('p', {}, several.length ? meta.about : `${meta.about} On ${meta.gpu}.`),

@@ -15,9 +15,7 @@ export default function (host, { meta }, { clock }) {
   const name = element(
       'select',
       {},
-      ...NAMES.map(one =>
-        element('option', { value: one, selected: one === at.name }, one.toUpperCase()),
-      ),
+      ...NAMES.map(one => element('option', { value: one, selected: one === at.name }, one.toUpperCase())),
     ),
     row = field('number', at.row, { min: 0, step: 1 }),
     dim = field('number', at.dim, { min: 0, max: d - 1, step: 1 }),
@@ -64,9 +62,7 @@ export default function (host, { meta }, { clock }) {
 function fault({ value }, count, what) {
   const given = Number(value),
     fits = value !== '' && Number.isInteger(given) && given >= 0 && given < count;
-  return fits
-    ? ''
-    : `The ${what} is ${value || 'empty'}. Choose a whole number from 0 to ${count - 1}.`;
+  return fits ? '' : `The ${what} is ${value || 'empty'}. Choose a whole number from 0 to ${count - 1}.`;
 }
 function badChange({ value }) {
   const given = Number(value),
@@ -108,12 +104,7 @@ function compared(meta, name, place, eps) {
       `gradient ${exact(gradient)}, by the kernel`,
       COLOURS[tensor],
     ),
-    bar(
-      'measured: loss after − loss before',
-      measured,
-      'two forward runs in float64',
-      PALETTE.tensors.other,
-    ),
+    bar('measured: loss after − loss before', measured, 'two forward runs in float64', PALETTE.tensors.other),
     element(
       'p',
       { title: `difference ${short(off, 4)}` },

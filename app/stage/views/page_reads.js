@@ -20,12 +20,8 @@ export default function (host, { meta, columns }, context) {
   const { frames, rows, holders, colours, absent } = meta,
     pages = holders.length,
     frameAt = step => frames[Math.min(step, frames.length - 1)];
-  const firsts = rows.map((_, n) =>
-    rows.slice(0, n).reduce((sum, row) => sum + row.readers.length * pages, 0),
-  );
-  const all = rows.map(row =>
-      row.asked.map((asked, page) => (row.distinct[page] ? asked / row.distinct[page] : 0)),
-    ),
+  const firsts = rows.map((_, n) => rows.slice(0, n).reduce((sum, row) => sum + row.readers.length * pages, 0));
+  const all = rows.map(row => row.asked.map((asked, page) => (row.distinct[page] ? asked / row.distinct[page] : 0))),
     most = Math.max(1, ...all.flat());
   const of = (row, reader, page) => firsts[row] + reader * pages + page;
   const timesOf = (row, reader, page) => {
@@ -132,24 +128,18 @@ export default function (host, { meta, columns }, context) {
     shown.readers.forEach((name, n) => {
       g.fillStyle = paint.text;
       g.font = `${em}px ${paint.font}`;
-      const base =
-        readers.y + n * readers.high + (every > 1 ? 0.95 * em : readers.high / 2 + 0.35 * em);
+      const base = readers.y + n * readers.high + (every > 1 ? 0.95 * em : readers.high / 2 + 0.35 * em);
       if (n % every === 0)
         g.fillText(
           fitting(
             g,
-            [
-              name,
-              name.replace('query head', 'head'),
-              name.replace('query head', '').replace('launch ', ''),
-            ],
+            [name, name.replace('query head', 'head'), name.replace('query head', '').replace('launch ', '')],
             readers.named - 0.5 * em,
           ),
           readers.x,
           base,
         );
-      for (let page = 0; page < pages; page++)
-        cellAt(g, paint, readers, n, page, timesOf(now, n, page));
+      for (let page = 0; page < pages; page++) cellAt(g, paint, readers, n, page, timesOf(now, n, page));
     });
     if (at?.row !== undefined) frame(g, paint.primary, kernels, at.row, at.page);
     if (at?.reader !== undefined && at.reader < shown.readers.length)
@@ -212,9 +202,7 @@ export default function (host, { meta, columns }, context) {
   };
   const label = step => {
     const now = frameAt(step),
-      read = all[now.row]
-        .map((times, page) => (times ? `page ${page}: ${short(times)}` : ''))
-        .filter(Boolean);
+      read = all[now.row].map((times, page) => (times ? `page ${page}: ${short(times)}` : '')).filter(Boolean);
     return `${now.title}. ${now.sentence} Reads of a byte, by page: ${read.join('; ')}.`;
   };
   const ramp = `background:linear-gradient(90deg,${PALETTE.magnitude.join(',')});width:5em`;

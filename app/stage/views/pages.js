@@ -56,13 +56,11 @@ export function slotsOf({ w, h, em }, size) {
 // Kinds of mark (kinds.js) for what this module draws.
 export const PAGE_KINDS = {
   page: (g, { page, place, size, ...more }, paint) => drawPage(g, paint, place, page, size, more),
-  label: (g, { rect: [x, y, width, em], name, notes }, paint) =>
-    drawLabel(g, paint, em, name, notes, x, y, width),
+  label: (g, { rect: [x, y, width, em], name, notes }, paint) => drawLabel(g, paint, em, name, notes, x, y, width),
 };
 
 // The longest of these texts that fits, or ''.
-export const fitting = (g, texts, width) =>
-  texts.find(text => g.measureText(text).width <= width) ?? '';
+export const fitting = (g, texts, width) => texts.find(text => g.measureText(text).width <= width) ?? '';
 
 // A label: its name in bold, and after it the longest of the notes for which there is room.
 export function drawLabel(g, paint, em, name, notes, x, y, width) {

@@ -13,8 +13,7 @@ const LEGEND = [
   [`background:${COLOURS.O}`, 'its output'],
 ];
 const SAID = {
-  combine: ({ l, m }) =>
-    `Second kernel: l = \u03a3 l\u1d62 e^(m\u1d62 \u2212 m) = ${short(l, 5)}, m = ${short(m, 4)}`,
+  combine: ({ l, m }) => `Second kernel: l = \u03a3 l\u1d62 e^(m\u1d62 \u2212 m) = ${short(l, 5)}, m = ${short(m, 4)}`,
   write: () => 'Second kernel: O = \u03a3 O\u1d62 e^(m\u1d62 \u2212 m) / l',
   done: () => 'Second kernel: O is written',
 };
@@ -39,8 +38,7 @@ export default function (host, { meta }, context) {
     return y4 + 3 * em;
   };
   // The first of the texts that fits, or ''.
-  const fitted = (texts, wide) =>
-    texts.find(text => widest([text], `${em}px ${theme(host).font}`) <= wide) ?? '';
+  const fitted = (texts, wide) => texts.find(text => widest([text], `${em}px ${theme(host).font}`) <= wide) ?? '';
   const boxOf = one => {
     const x = left + one.first * scale;
     return { x, w: (one.end - one.first) * scale - (one.end < length ? 3 : 0) };
@@ -61,8 +59,7 @@ export default function (host, { meta }, context) {
         stroke: paint.border,
       });
     }
-    if (one.phase !== 'done')
-      marks.rect(`${id} busy`, [x, y - 1, w, 2 * bar], { stroke: paint.text, width: 2 });
+    if (one.phase !== 'done') marks.rect(`${id} busy`, [x, y - 1, w, 2 * bar], { stroke: paint.text, width: 2 });
     if (one.state) marks.rect(`${id} m and l`, [x, y + 2 * bar - 1, w, 4], { fill: COLOURS.P });
     const kind = one.state ? 'result' : 'tokens';
     const base = y + 2 * bar + 1.1 * em,
@@ -71,13 +68,7 @@ export default function (host, { meta }, context) {
       wide = shown !== inside, // a narrow last lane: its words end with it
       place = wide ? { align: 'right' } : {};
     marks.text(`${id} ${kind}`, [wide ? x + w : x, base], shown, place);
-    if (below)
-      marks.text(
-        `${id} below`,
-        [wide ? x + w : x, base + 1.2 * em],
-        fitted([below], w + em),
-        place,
-      );
+    if (below) marks.text(`${id} below`, [wide ? x + w : x, base + 1.2 * em], fitted([below], w + em), place);
   };
   // The SMs with work for this query head, of all of the GPU.
   const addSms = (marks, paint, frame) => {
@@ -148,22 +139,16 @@ export default function (host, { meta }, context) {
       ...(reduce === null && { dash: [4, 4] }),
     });
     const said = SAID[reduce]?.(v2),
-      texts = said
-        ? [said, 'Second kernel']
-        : ['The second kernel waits for all partitions', 'Second kernel: waits'];
-    marks.text(
-      `second ${reduce}`,
-      [(left + width) / 2, y3 + 1.25 * em],
-      fitted(texts, width - left - 12),
-      { align: 'center' },
-    );
+      texts = said ? [said, 'Second kernel'] : ['The second kernel waits for all partitions', 'Second kernel: waits'];
+    marks.text(`second ${reduce}`, [(left + width) / 2, y3 + 1.25 * em], fitted(texts, width - left - 12), {
+      align: 'center',
+    });
   };
   const marks = ({ step, paint }) => {
     const made = new Marks(em),
       frame = frameAt(step),
       blocks = frame.v2.length,
-      label = (id, y, note) =>
-        made.add(`label ${id}`, 'label', [0, y, width, em], { name: id, notes: [note] });
+      label = (id, y, note) => made.add(`label ${id}`, 'label', [0, y, width, em], { name: id, notes: [note] });
     label('V1', em, `one block for query head ${head} of ${name}: tokens 0 to ${length - 1}`);
     addAxis(made, paint, y1);
     const all = `m = ${short(v1.m, 4)}, l = ${short(v1.l, 4)}`;
@@ -213,9 +198,7 @@ export default function (host, { meta }, context) {
       numbers = partition === null ? v1 : parts[partition];
     const known = one.state ? `\nm = ${exact(numbers.m)}, l = ${exact(numbers.l)}` : '',
       weight =
-        partition !== null && frame.reduce !== null
-          ? `, weight e^(m\u1d62 \u2212 m) = ${exact(numbers.weight)}`
-          : '';
+        partition !== null && frame.reduce !== null ? `, weight e^(m\u1d62 \u2212 m) = ${exact(numbers.weight)}` : '';
     return (
       `token ${token}, ${partition === null ? 'V1' : `partition ${partition}`}: K ` +
       `${token < one.k ? 'read' : 'not yet'}, V ` +

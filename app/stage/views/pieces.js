@@ -65,10 +65,7 @@ export default function (host, { meta }, context) {
     });
     g.fillStyle = paint.text;
     g.font = `600 ${em}px ${paint.font}`;
-    const said =
-      turns > 1
-        ? `${turns} rows in one bank: ${turns} turns`
-        : 'each row in different banks: 1 turn';
+    const said = turns > 1 ? `${turns} rows in one bank: ${turns} turns` : 'each row in different banks: 1 turn';
     g.fillText(said, left + INSET, y + N * unit + 1.7 * em, w);
   };
   const drawPiece = (g, paint, { x, y, wide, unit }, r, place, p) => {
@@ -99,16 +96,14 @@ export default function (host, { meta }, context) {
     ]);
   const describe = ({ side, row, place, turns }) => {
     const { title, places, turns: many } = sides[side];
-    if (turns)
-      return `${title}: ldmatrix takes ${many === 1 ? 'one turn' : `${many} turns`} for these rows`;
+    if (turns) return `${title}: ldmatrix takes ${many === 1 ? 'one turn' : `${many} turns`} for these rows`;
     const p = places[row].indexOf(place);
     return (
       `${title}: piece ${p} of key ${first + row}, numbers ${8 * p} to ${8 * p + 7}\n` +
       `in banks ${BANKS * place} to ${BANKS * place + BANKS - 1}`
     );
   };
-  const label = () =>
-    sides.map(({ title, rule, turns }) => `${title}: ${rule}, ${turns} turns`).join('. ');
+  const label = () => sides.map(({ title, rule, turns }) => `${title}: ${rule}, ${turns} turns`).join('. ');
   const legend = [
     [`background:${COLOURS[tensor]}`, `the piece of 16 bytes that ldmatrix takes from each row`],
     ['', 'number: the piece of the row'],

@@ -38,10 +38,8 @@ export default function (host, { meta, columns }, context) {
       at = Math.max(0, Math.min(whole - wide, from));
     shown = [at, at + wide];
   };
-  const zoom = (factor, about) =>
-    show(about - (about - shown[0]) * factor, about + (shown[1] - about) * factor);
-  const pan = share =>
-    show(shown[0] + share * (shown[1] - shown[0]), shown[1] + share * (shown[1] - shown[0]));
+  const zoom = (factor, about) => show(about - (about - shown[0]) * factor, about + (shown[1] - about) * factor);
+  const pan = share => show(shown[0] + share * (shown[1] - shown[0]), shown[1] + share * (shown[1] - shown[0]));
   // The first bar of a row that ends after a time: bars of a row do not overlap but for what is in
   // flight, and are in order.
   const from = (r, ns) => {
@@ -62,10 +60,7 @@ export default function (host, { meta, columns }, context) {
     if (tints.of === paint.background) return tints;
     tints = { of: paint.background };
     for (const [kind, colour] of Object.entries(TINT))
-      tints[kind] = [
-        ...[0.85, 0.55].map(share => blend(rgb(colour), rgb(paint.background), share)),
-        '#fff',
-      ];
+      tints[kind] = [...[0.85, 0.55].map(share => blend(rgb(colour), rgb(paint.background), share)), '#fff'];
     tints.wait = [paint.background, paint.background, paint.text];
     tints.band = blend(rgb(paint.primary), rgb(paint.background), 0.16);
     return tints;
@@ -75,15 +70,11 @@ export default function (host, { meta, columns }, context) {
     small = smallText(em);
     const label = Math.min(0.3 * size.width, 12 * em),
       axis = 1.8 * em,
-      high = Math.max(
-        0.9 * em,
-        Math.min(14 * em, (size.height - axis - 10) / Math.max(1, rows.length)),
-      );
+      high = Math.max(0.9 * em, Math.min(14 * em, (size.height - axis - 10) / Math.max(1, rows.length)));
     box = { x: label, y: 8, w: Math.max(40, size.width - label - 4), h: high * rows.length, high };
     return Math.floor(box.y + box.h + axis);
   };
-  const thickness = ({ flight }) =>
-    flight ? Math.min(0.4 * box.high, 1.6 * em) : Math.min(0.76 * box.high, 8 * em);
+  const thickness = ({ flight }) => (flight ? Math.min(0.4 * box.high, 1.6 * em) : Math.min(0.76 * box.high, 8 * em));
   const draw = (g, { step, at, paint }) => {
     const band = frameAt(step)?.span;
     if (band) {
@@ -127,8 +118,7 @@ export default function (host, { meta, columns }, context) {
     g.stroke();
     g.beginPath();
     g.moveTo(x1, y1);
-    for (const side of [-0.4, 0.4])
-      g.lineTo(x1 - tip * Math.cos(turn + side), y1 - tip * Math.sin(turn + side));
+    for (const side of [-0.4, 0.4]) g.lineTo(x1 - tip * Math.cos(turn + side), y1 - tip * Math.sin(turn + side));
     g.fill();
     g.restore();
     if (above && box.high > 7 * em) {
@@ -146,8 +136,7 @@ export default function (host, { meta, columns }, context) {
     g.font = `${made.flight ? 400 : 600} ${small}px ${paint.font}`;
     g.fillStyle = paint.text;
     g.fillText(
-      made.label ??
-        (made.flight ? made.name : `${several ? `${made.kernel.split('_')[0]} ` : ''}${made.name}`),
+      made.label ?? (made.flight ? made.name : `${several ? `${made.kernel.split('_')[0]} ` : ''}${made.name}`),
       0,
       y + box.high / 2 + 0.36 * small,
       box.x - 8,
@@ -217,12 +206,7 @@ export default function (host, { meta, columns }, context) {
     if (!said) return;
     if (kind === 'wait') {
       g.fillStyle = paint.background; // over the lines across
-      g.fillRect(
-        from + 2,
-        y + box.high / 2 - 0.7 * size,
-        g.measureText(said).width + 4,
-        1.3 * size,
-      );
+      g.fillRect(from + 2, y + box.high / 2 - 0.7 * size, g.measureText(said).width + 4, 1.3 * size);
     }
     g.fillStyle = tintsOf(paint)[kind][2];
     g.fillText(said, from + 4, y + box.high / 2 + 0.36 * size);
@@ -242,8 +226,7 @@ export default function (host, { meta, columns }, context) {
       g.globalAlpha = 0.25;
       g.fillRect(x, box.y, 1, box.h);
       g.globalAlpha = 1;
-      if (x > box.x + 1.5 * em && x < box.x + box.w - 2 * em)
-        g.fillText(said, x, box.y + box.h + 1.2 * em);
+      if (x > box.x + 1.5 * em && x < box.x + box.w - 2 * em) g.fillText(said, x, box.y + box.h + 1.2 * em);
     }
     g.textAlign = 'left';
   };

@@ -53,8 +53,7 @@ export default function (host, { meta, columns }, context) {
       };
     }),
   );
-  const sinceOf = (list, entry) =>
-    brought.find(page => page.list === list && page.entry === entry)?.since ?? Infinity;
+  const sinceOf = (list, entry) => brought.find(page => page.list === list && page.entry === entry)?.since ?? Infinity;
   let em, small, width, rows, ring, bars, parts;
 
   const layout = pane => {
@@ -78,14 +77,7 @@ export default function (host, { meta, columns }, context) {
     g.lineWidth = wide;
     g.strokeRect(x + wide / 2, y + wide / 2, w - wide, h - wide);
   };
-  const text = (
-    g,
-    paint,
-    said,
-    x,
-    y,
-    { bold = false, align = 'center', tiny = false, wide = Infinity } = {},
-  ) => {
+  const text = (g, paint, said, x, y, { bold = false, align = 'center', tiny = false, wide = Infinity } = {}) => {
     g.fillStyle = paint.text;
     g.font = `${bold ? 600 : 400} ${tiny ? small : em}px ${paint.font}`;
     g.textAlign = align;
@@ -111,11 +103,7 @@ export default function (host, { meta, columns }, context) {
     strip.forEach((cell, n) => {
       const x = n * each,
         there = cell.mine && step >= sinceOf(list, cell.entry),
-        lit =
-          now?.list === list &&
-          frame.phase === 'prefetch_tile' &&
-          cell.mine &&
-          frame.entry === cell.entry;
+        lit = now?.list === list && frame.phase === 'prefetch_tile' && cell.mine && frame.entry === cell.entry;
       g.globalAlpha = there ? 0.75 : cell.mine ? 0.3 : 0.12;
       cell.holders.forEach((holder, i) => {
         g.fillStyle = colours[holder];
@@ -129,14 +117,11 @@ export default function (host, { meta, columns }, context) {
       });
       if (!n || strip[n - 1].seq !== cell.seq) {
         const run = strip.filter(other => other.seq === cell.seq).length;
-        text(
-          g,
-          paint,
-          [cell.holders.map(i => names[i]).join(', '), names[cell.seq]],
-          x,
-          y - 0.25 * em,
-          { align: 'left', tiny: true, wide: run * each - 4 },
-        );
+        text(g, paint, [cell.holders.map(i => names[i]).join(', '), names[cell.seq]], x, y - 0.25 * em, {
+          align: 'left',
+          tiny: true,
+          wide: run * each - 4,
+        });
       }
     });
     for (let range = 0; range < lists[list].ranges; range++) {
@@ -164,8 +149,7 @@ export default function (host, { meta, columns }, context) {
         wide: w,
       });
     }
-    if (at?.list === list && at.cell !== undefined)
-      box(g, paint.primary, at.cell * each, y, each - 2, h);
+    if (at?.list === list && at.cell !== undefined) box(g, paint.primary, at.cell * each, y, each - 2, h);
   };
 
   // The block that is followed: its stages with the pages that have come or are on their way, and
@@ -182,10 +166,7 @@ export default function (host, { meta, columns }, context) {
       paint,
       'In shared memory',
       busy
-        ? [
-            `${where}: stages of ${stage_pages} page${stage_pages > 1 ? 's' : ''}, asked for ahead`,
-            where,
-          ]
+        ? [`${where}: stages of ${stage_pages} page${stage_pages > 1 ? 's' : ''}, asked for ahead`, where]
         : [frame.merged ? 'all ranges are done' : where],
       ring.y - 0.45 * em,
     );
@@ -195,9 +176,7 @@ export default function (host, { meta, columns }, context) {
         each = w / stage_pages,
         here = busy ? unit.pages.filter(page => page.stage === stage && page.since <= step) : [];
       const round = Math.max(-1, ...here.map(page => page.since)),
-        shown = here.filter(page =>
-          here.every(other => other.slot !== page.slot || other.since <= page.since),
-        );
+        shown = here.filter(page => here.every(other => other.slot !== page.slot || other.since <= page.since));
       for (let slot = 0; slot < stage_pages; slot++) {
         const page = shown.find(one => one.slot === slot),
           left = x + slot * each;
@@ -208,23 +187,16 @@ export default function (host, { meta, columns }, context) {
           g.fillStyle = COLOURS.V;
           g.fillRect(left, ring.y + ring.h / 2, each - 2, ring.h / 2);
           g.globalAlpha = 1;
-          text(
-            g,
-            paint,
-            [String(page.page)],
-            left + each / 2 - 1,
-            ring.y + ring.h / 2 + 0.36 * em,
-            { bold: page.since === round && step === page.since, wide: each - 4 },
-          );
+          text(g, paint, [String(page.page)], left + each / 2 - 1, ring.y + ring.h / 2 + 0.36 * em, {
+            bold: page.since === round && step === page.since,
+            wide: each - 4,
+          });
         } else if (!slot)
-          text(
-            g,
-            paint,
-            [`stage ${stage}`, String(stage)],
-            left + 4,
-            ring.y + ring.h / 2 + 0.36 * em,
-            { align: 'left', tiny: true, wide: each - 8 },
-          );
+          text(g, paint, [`stage ${stage}`, String(stage)], left + 4, ring.y + ring.h / 2 + 0.36 * em, {
+            align: 'left',
+            tiny: true,
+            wide: each - 8,
+          });
         box(
           g,
           page && page.since === step ? paint.text : paint.border,
@@ -254,9 +226,7 @@ export default function (host, { meta, columns }, context) {
       text(
         g,
         paint,
-        tile
-          ? [`warp ${warp}: tokens ${span}`, `warp ${warp}: ${span}`, `warp ${warp}`]
-          : [`warp ${warp}`],
+        tile ? [`warp ${warp}: tokens ${span}`, `warp ${warp}: ${span}`, `warp ${warp}`] : [`warp ${warp}`],
         x + 5,
         ring.warps + 1.02 * em,
         { align: 'left', tiny: true, bold: now, wide: w - 14 },
@@ -332,16 +302,8 @@ export default function (host, { meta, columns }, context) {
     g.lineWidth = 1;
     g.strokeRect(x + 0.5, y + 0.5, width - x - 1, h - 1);
     if (frame.tokens)
-      box(
-        g,
-        paint.text,
-        x + frame.tokens[0] * each,
-        y,
-        (frame.tokens[1] - frame.tokens[0] + 1) * each,
-        h,
-      );
-    if (at?.token !== undefined)
-      box(g, paint.primary, x + at.token * each, y, Math.max(each, 3), h);
+      box(g, paint.text, x + frame.tokens[0] * each, y, (frame.tokens[1] - frame.tokens[0] + 1) * each, h);
+    if (at?.token !== undefined) box(g, paint.primary, x + at.token * each, y, Math.max(each, 3), h);
   };
 
   // Each piece's m and l under its tokens, by their weights into one.
@@ -392,10 +354,7 @@ export default function (host, { meta, columns }, context) {
         );
       if (done)
         under(
-          [
-            `l \u00d7 ${short(unit.weight, 4)} = ${short(unit.l * unit.weight, 4)}`,
-            `\u00d7 ${short(unit.weight, 3)}`,
-          ],
+          [`l \u00d7 ${short(unit.weight, 4)} = ${short(unit.l * unit.weight, 4)}`, `\u00d7 ${short(unit.weight, 3)}`],
           2,
         );
       if (at?.part === n) box(g, paint.primary, x, y, w, h);
@@ -500,9 +459,7 @@ export default function (host, { meta, columns }, context) {
     }
     if (at.stage !== undefined) {
       const here =
-        unit && !frameAt(step).merged
-          ? unit.pages.filter(page => page.stage === at.stage && page.since <= step)
-          : [];
+        unit && !frameAt(step).merged ? unit.pages.filter(page => page.stage === at.stage && page.since <= step) : [];
       return (
         `stage ${at.stage} of ${stages}: ` +
         (here.length
@@ -512,9 +469,7 @@ export default function (host, { meta, columns }, context) {
     }
     if (at.warp !== undefined) {
       const tile =
-        unit &&
-        !frameAt(step).merged &&
-        unit.tiles.filter(one => one.warp === at.warp && one.since <= step).at(-1);
+        unit && !frameAt(step).merged && unit.tiles.filter(one => one.warp === at.warp && one.since <= step).at(-1);
       return tile
         ? `warp ${at.warp}: tokens ${tile.first} to ${tile.end - 1} last\nm = ${exact(tile.m)}, l = ${exact(tile.l)}`
         : `warp ${at.warp}: no tokens of ${name} yet`;
@@ -527,9 +482,7 @@ export default function (host, { meta, columns }, context) {
       return (
         `token ${at.token} of ${name}: entry ${entry}, slot ${at.token % size}; range ` +
         `${of?.range}, partition ${of?.partition}\n` +
-        (known
-          ? `score ${exact(scores[at.token])}, by warp ${tile.warp}`
-          : 'score not computed yet')
+        (known ? `score ${exact(scores[at.token])}, by warp ${tile.warp}` : 'score not computed yet')
       );
     }
     if (at.part === 'all')

@@ -17,9 +17,7 @@ export default function (host, { meta }, context) {
   const body = element('tbody', {}),
     rows = () =>
       [...body.children].map(row =>
-        Object.fromEntries(
-          [...row.querySelectorAll('[name]')].map(field => [field.name, field.value.trim()]),
-        ),
+        Object.fromEntries([...row.querySelectorAll('[name]')].map(field => [field.name, field.value.trim()])),
       );
   // Each may be forked from one that stands above it. from, to: one that was called otherwise.
   const offer = (from, to) =>
@@ -29,9 +27,7 @@ export default function (host, { meta }, context) {
         names = rows()
           .slice(0, n)
           .map(one => one.name);
-      field.replaceChildren(
-        ...['', ...names].map(name => element('option', { value: name }, name || 'none')),
-      );
+      field.replaceChildren(...['', ...names].map(name => element('option', { value: name }, name || 'none')));
       field.value = names.includes(value) ? value : '';
     });
   const add = visit => {
@@ -125,12 +121,7 @@ export default function (host, { meta }, context) {
       element('button', { type: 'submit' }, 'Serve these'),
       button('Add a request', more),
     ),
-    element(
-      'table',
-      {},
-      element('thead', {}, element('tr', {}, ...heads, element('td', {}))),
-      body,
-    ),
+    element('table', {}, element('thead', {}, element('tr', {}, ...heads, element('td', {}))), body),
   );
   form.noValidate = true; // what cannot be is refused in words
   form.onsubmit = event => {
@@ -139,9 +130,7 @@ export default function (host, { meta }, context) {
     change(
       'requests',
       draft
-        .map(({ name, arrives, prompt, answer, parent }) =>
-          [name, arrives, prompt, answer, parent].join(' ').trim(),
-        )
+        .map(({ name, arrives, prompt, answer, parent }) => [name, arrives, prompt, answer, parent].join(' ').trim())
         .join(', '),
     );
   };

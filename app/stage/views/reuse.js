@@ -19,9 +19,7 @@ export default function (host, { meta, columns }, context) {
   // Of a row: how often its least and most read element is read in a tile, as far as the step; null
   // where it is not yet.
   const inTile = (row, tile, step) => {
-    const mine = steps
-      .map((at, n) => [at, n])
-      .filter(([at, n]) => tile_of[n] === tile && at <= step);
+    const mine = steps.map((at, n) => [at, n]).filter(([at, n]) => tile_of[n] === tile && at <= step);
     return mine.length
       ? [least, most].map(counts => mine.reduce((sum, [, n]) => sum + counts[n * rows + row], 0))
       : null;
@@ -60,12 +58,7 @@ export default function (host, { meta, columns }, context) {
       if (row === null) continue;
       g.strokeStyle = colour;
       g.lineWidth = wide;
-      g.strokeRect(
-        grid.x - 1,
-        grid.y + row * grid.h,
-        grid.w * tiles.length + 2,
-        Math.max(2, grid.h),
-      );
+      g.strokeRect(grid.x - 1, grid.y + row * grid.h, grid.w * tiles.length + 2, Math.max(2, grid.h));
     }
   };
   const drawGrid = (g, paint, step) => {
@@ -78,12 +71,7 @@ export default function (host, { meta, columns }, context) {
       across = Math.max(1, Math.ceil((2.6 * em) / grid.w));
     g.fillStyle = paint.text;
     g.font = `600 ${em}px ${paint.font}`;
-    g.fillText(
-      `Reads of each element of Q from ${WHERE[space]}, by key tile`,
-      1,
-      em,
-      sum.x + sum.w,
-    );
+    g.fillText(`Reads of each element of Q from ${WHERE[space]}, by key tile`, 1, em, sum.x + sum.w);
     g.font = `${small}px ${paint.font}`;
     g.fillText('so far', sum.x, grid.y - 0.45 * em);
     tiles.forEach((tile, n) => {
@@ -99,12 +87,7 @@ export default function (host, { meta, columns }, context) {
         tall = grid.h > 1.15 * small;
       g.fillStyle = paint.text;
       if (row % every === 0)
-        g.fillText(
-          `row ${row0 + row}`,
-          1,
-          y + Math.min(grid.h, 1.2 * em) * 0.5 + 0.35 * small,
-          grid.x - 4,
-        );
+        g.fillText(`row ${row0 + row}`, 1, y + Math.min(grid.h, 1.2 * em) * 0.5 + 0.35 * small, grid.x - 4);
       tiles.forEach((_, n) => {
         const found = inTile(row, n, step),
           x = grid.x + n * grid.w;
@@ -137,9 +120,7 @@ export default function (host, { meta, columns }, context) {
     const top = Math.max(bytes[last], fetched[last], 1);
     const each = [
       ['from global memory', fetched[step], COLOURS.read],
-      ...(space === 'shared'
-        ? [['read by lanes (from global memory without the copy)', bytes[step], COLOURS.Q]]
-        : []),
+      ...(space === 'shared' ? [['read by lanes (from global memory without the copy)', bytes[step], COLOURS.Q]] : []),
     ];
     each.forEach(([name, value, colour], n) => {
       const y = bars.y + n * 2.3 * em;
@@ -177,19 +158,14 @@ export default function (host, { meta, columns }, context) {
   const describe = ({ row, tile }, step) => {
     const of = `row ${row} of Q`,
       from = `from ${WHERE[space]}`;
-    if (tile === undefined)
-      return `${of}: each element read ${often(soFar(row - row0, step))} ${from} so far`;
+    if (tile === undefined) return `${of}: each element read ${often(soFar(row - row0, step))} ${from} so far`;
     const found = inTile(row - row0, tiles.indexOf(tile), step),
       where = tile < 0 ? 'before the tiles' : `in tile ${tile}`;
-    return found
-      ? `${of}, ${where}: each element read ${often(found)} ${from}`
-      : `${of}, ${where}: not read`;
+    return found ? `${of}, ${where}: each element read ${often(found)} ${from}` : `${of}, ${where}: not read`;
   };
   const told = step => {
     if (chosen === null) return said[Math.min(step, last)];
-    const parts = tiles
-        .map((tile, n) => [tile, inTile(chosen, n, step)])
-        .filter(([, found]) => found),
+    const parts = tiles.map((tile, n) => [tile, inTile(chosen, n, step)]).filter(([, found]) => found),
       shown = parts.length > 6 ? parts.slice(-6) : parts;
     const listed = shown.map(([tile, found]) => `${times(found)} in tile ${tile}`).join(', ');
     return (
@@ -200,8 +176,7 @@ export default function (host, { meta, columns }, context) {
   const click = ({ row }) => {
     chosen = chosen === row - row0 ? null : row - row0;
   };
-  const label = step =>
-    `${frames[Math.min(step, last)].title}. ${frames[Math.min(step, last)].sentence} ${told(step)}`;
+  const label = step => `${frames[Math.min(step, last)].title}. ${frames[Math.min(step, last)].sentence} ${told(step)}`;
   const legend = [
     [`background:${COLOURS.Q}`, 'reads by lanes'],
     ['border:2px solid currentColor', 'the current tile'],

@@ -25,15 +25,8 @@ export default function (host, { meta, columns }, context) {
     { n, d } = model,
     last = frames.length - 1,
     frameAt = step => frames[Math.min(step, last)];
-  const scales = [
-      ...model.range,
-      0,
-      model.weightTop,
-      ...model.spans.flatMap(span => [-span, span]),
-    ],
-    labels = scales
-      .filter(v => Number.isFinite(v) && (!v || Math.abs(v) > 1e-29))
-      .map(value => short(value, 2));
+  const scales = [...model.range, 0, model.weightTop, ...model.spans.flatMap(span => [-span, span])],
+    labels = scales.filter(v => Number.isFinite(v) && (!v || Math.abs(v) > 1e-29)).map(value => short(value, 2));
   let laid;
 
   const layout = size => {
@@ -72,9 +65,7 @@ export default function (host, { meta, columns }, context) {
       return frame.l === null
         ? 'l is not begun'
         : `l = ${exact(num(frame.l))}` +
-            (columns.l_factor[place] === 1
-              ? ''
-              : `, now ${short(columns.l[place], 7)} by the factor`);
+            (columns.l_factor[place] === 1 ? '' : `, now ${short(columns.l[place], 7)} by the factor`);
     return frame.o < 0
       ? `O[${row}, ${i}] is not begun`
       : `O[${row}, ${i}]${frame.group === 'final' ? '' : ' so far'} = ${exact(o[frame.o * d + i])}` +

@@ -186,11 +186,7 @@ class RowMarks {
       }
       const rect = this.bar(panel, key, at(0), at(value));
       if (this.shrinks)
-        this.was(
-          `weight ${key}`,
-          this.bar(panel, key, at(0), at(row.weight(step - 1, key))),
-          COLOURS.P,
-        );
+        this.was(`weight ${key}`, this.bar(panel, key, at(0), at(row.weight(step - 1, key))), COLOURS.P);
       marks.rect(`weight ${key}`, rect, {
         fill: off ? PALETTE.wrong : COLOURS.P,
         alpha: this.here(key) || off ? 1 : 0.6,
@@ -215,12 +211,7 @@ class RowMarks {
   }
   scoreBar(key) {
     const score = this.row.scores[key];
-    return this.bar(
-      this.laid.panels.score,
-      key,
-      this.scoreAt(0),
-      this.scoreAt(Number.isFinite(score) ? score : 0),
-    );
+    return this.bar(this.laid.panels.score, key, this.scoreAt(0), this.scoreAt(Number.isFinite(score) ? score : 0));
   }
   // What a thing was before the rescale: where it shrinks from.
   was(id, rect, fill) {
@@ -278,13 +269,7 @@ class RowMarks {
       at = value => y + h / 2 - (value / span) * (h / 2),
       rest = row.ordinary ? 'O so far' : 'O so far, not yet divided by l',
       odd = [];
-    this.panel(
-      panel,
-      done ? 'O: the row, divided by l' : rest,
-      `dims 0 to ${row.d - 1}`,
-      -ends,
-      ends,
-    );
+    this.panel(panel, done ? 'O: the row, divided by l' : rest, `dims 0 to ${row.d - 1}`, -ends, ends);
     marks.rect('zero', [left, y + h / 2, w, 1], { fill: paint.border });
     for (let dim = 0; dim < row.d && frame.o >= 0; dim++) {
       const value = row.oAt(step, dim),
@@ -293,8 +278,7 @@ class RowMarks {
         odd.push([dim, value]);
         continue;
       }
-      if (this.shrinks)
-        this.was(`o ${dim}`, this.bar(panel, dim, at(0), at(row.oAt(step - 1, dim))), COLOURS.O);
+      if (this.shrinks) this.was(`o ${dim}`, this.bar(panel, dim, at(0), at(row.oAt(step - 1, dim))), COLOURS.O);
       const off = done && row.o_off[dim] > 0;
       marks.rect(`o ${dim}`, rect, {
         fill: off ? PALETTE.wrong : COLOURS.O,
@@ -325,15 +309,11 @@ class RowMarks {
     const { frame, factor, row, step } = this,
       { em, panels } = this.laid,
       [m, before] = [num(frame.m), num(frame.m_before ?? NaN)],
-      power =
-        row.is_power[step] && factor !== 1
-          ? `e^(${named(before)} \u2212 ${named(m)}) = \u00d7 `
-          : '';
+      power = row.is_power[step] && factor !== 1 ? `e^(${named(before)} \u2212 ${named(m)}) = \u00d7 ` : '';
     const said = factor === 1 ? 'm did not rise: \u00d7 1' : `\u00d7 ${power}${named(factor)}`;
     this.tell('weight', panels.weight.y + 1.5 * em, said, factor === 1 ? em : 1.25 * em);
     if (factor === 1) return;
-    if (panels.sum)
-      this.tell('sum', panels.sum.y + panels.sum.h / 2 + 0.35 * em, `\u00d7 ${named(factor)}`, em);
+    if (panels.sum) this.tell('sum', panels.sum.y + panels.sum.h / 2 + 0.35 * em, `\u00d7 ${named(factor)}`, em);
     this.tell('o', panels.o.y + 1.3 * em, `\u00d7 ${named(factor)}`, em);
   }
   tell(kind, y, text, size) {

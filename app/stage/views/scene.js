@@ -46,10 +46,7 @@ const inked = (name, paint) =>
       ? blend(rgb(paint.text), rgb(paint.background), 0.42)
       : name === 'now'
         ? PALETTE.wavefronts.now
-        : (paint[name] ??
-          COLOURS[name] ??
-          { wrong: PALETTE.wrong, before: PALETTE.wavefronts.before }[name] ??
-          name);
+        : (paint[name] ?? COLOURS[name] ?? { wrong: PALETTE.wrong, before: PALETTE.wavefronts.before }[name] ?? name);
 
 /**
  * @param {any} host
@@ -88,14 +85,12 @@ export default function (host, { meta, title, columns: data }, context) {
   const boxOf = ({ width, em }) => {
     const paint = theme(host),
       small = smallText(em),
-      wide = (text, bold = false, px = small) =>
-        widest([text], `${bold ? '600 ' : ''}${px}px ${paint.font}`);
+      wide = (text, bold = false, px = small) => widest([text], `${bold ? '600 ' : ''}${px}px ${paint.font}`);
     return {
       ...{ em, small, width, paint, narrow: width < NARROW * em, wide, columns: data, image },
       ...{ exact, number, short },
       /** The first text that fits, or the last one. */
-      fit: (texts, room, bold = false) =>
-        texts.find(text => wide(text, bold) <= room) ?? texts.at(-1) ?? '',
+      fit: (texts, room, bold = false) => texts.find(text => wide(text, bold) <= room) ?? texts.at(-1) ?? '',
       lines: (text, room, most) => wrapped(text, room, most, wide),
       colour: name => inked(name, paint),
       rgb: name => rgb(inked(name, paint)),
@@ -103,9 +98,7 @@ export default function (host, { meta, title, columns: data }, context) {
       /** Black or white, for a text on a pale colour. */
       ink: (name, share) => {
         const back = rgb(paint.background),
-          [red, green, blue] = rgb(inked(name, paint)).map(
-            (value, n) => share * value + (1 - share) * back[n],
-          );
+          [red, green, blue] = rgb(inked(name, paint)).map((value, n) => share * value + (1 - share) * back[n]);
         return 0.3 * red + 0.59 * green + 0.11 * blue > 120 ? '#000' : '#fff';
       },
     };
@@ -129,9 +122,7 @@ export default function (host, { meta, title, columns: data }, context) {
       const room = pane.width - (line.length - 1) * GAP * pane.em,
         shares = line.reduce((sum, panel) => sum + panel.share, 0),
         widths = line.map(panel => (room * panel.share) / shares),
-        needs = line.map((panel, n) =>
-          PANELS[panel.kind].heights(panel, { ...base, width: widths[n] }),
-        );
+        needs = line.map((panel, n) => PANELS[panel.kind].heights(panel, { ...base, width: widths[n] }));
       return {
         ...{ line, widths },
         least: Math.max(...needs.map(([least]) => least)),
@@ -165,8 +156,7 @@ export default function (host, { meta, title, columns: data }, context) {
   const marks = ({ step, paint }) => {
     const made = new Marks(smallText(size.em)),
       { boxes } = sets.get(setOf(step));
-    for (const { panel, box, id } of boxes)
-      PANELS[panel.kind].draw(panel, { ...box, paint, step, made, id });
+    for (const { panel, box, id } of boxes) PANELS[panel.kind].draw(panel, { ...box, paint, step, made, id });
     fly(made, boxes, meta.flights[step] ?? []);
     goes = made.list.filter(({ go, grid, press }) => press || (go ?? grid?.go ?? null) !== null);
     return made.list;
@@ -197,8 +187,7 @@ export default function (host, { meta, title, columns: data }, context) {
       node: button(text, () => context.turnTo(choice, value)),
       works,
     }));
-  if (turns.length)
-    host.replaceChildren(inner, element('div', {}, ...turns.map(({ node }) => node)));
+  if (turns.length) host.replaceChildren(inner, element('div', {}, ...turns.map(({ node }) => node)));
   const unfollow = clock.follow(step => {
     for (const { node, works } of turns) node.disabled = !works[step];
   });

@@ -19,9 +19,7 @@ export default function (host, { title, meta: { sides, frames, chosen } }, conte
   const units = (request, size) =>
     [
       ...new Set(
-        request.offsets.flatMap(o =>
-          o < 0 ? [] : [Math.floor(o / size), Math.floor((o + request.bytes - 1) / size)],
-        ),
+        request.offsets.flatMap(o => (o < 0 ? [] : [Math.floor(o / size), Math.floor((o + request.bytes - 1) / size)])),
       ),
     ].sort((a, b) => a - b);
   const touched = sides.map(({ requests }) =>
@@ -65,9 +63,7 @@ export default function (host, { title, meta: { sides, frames, chosen } }, conte
       });
       const row = Math.min(
         ...cut.map(
-          list =>
-            (height - top - 4 - list.length * head) /
-            list.reduce((sum, side) => sum + tallest[side], 0),
+          list => (height - top - 4 - list.length * head) / list.reduce((sum, side) => sum + tallest[side], 0),
         ),
       );
       if (!best || row > best.row + 0.5) best = { row, cut, each };
@@ -97,9 +93,7 @@ export default function (host, { title, meta: { sides, frames, chosen } }, conte
 
   // One request has the pane to itself; several keep their rows, so that nothing moves.
   const rowOf = side =>
-    many
-      ? panes[side].row
-      : Math.max(LEAST, Math.min(11 * em, panes[side].room / touched[side][now].lines.length));
+    many ? panes[side].row : Math.max(LEAST, Math.min(11 * em, panes[side].room / touched[side][now].lines.length));
 
   const draw = (g, { step, at, paint }) => {
     now = placeOf(step);
@@ -114,12 +108,7 @@ export default function (host, { title, meta: { sides, frames, chosen } }, conte
       row = rowOf(n);
     const inset = Math.min(1, row / 8),
       pad = Math.min(3, row / 6),
-      box = (place, s) => [
-        x + s * SECTOR * unit + 1,
-        y + place * row + inset,
-        SECTOR * unit - 2,
-        row - 2 * inset,
-      ];
+      box = (place, s) => [x + s * SECTOR * unit + 1, y + place * row + inset, SECTOR * unit - 2, row - 2 * inset];
     g.fillStyle = paint.text;
     if (many) {
       g.textAlign = 'left';
@@ -191,8 +180,7 @@ export default function (host, { title, meta: { sides, frames, chosen } }, conte
     request.offsets.forEach((offset, lane) => {
       const place = offset < 0 ? 0 : lines.indexOf(Math.floor(offset / LINE)),
         byte = offset % LINE;
-      if (place < 1 || lines.slice(0, place).some(l => sharers(request, l * LINE + byte).length))
-        return;
+      if (place < 1 || lines.slice(0, place).some(l => sharers(request, l * LINE + byte).length)) return;
       const to = x + (byte + request.bytes / 2) * unit;
       g.beginPath();
       g.moveTo(to, y);
@@ -283,9 +271,7 @@ export default function (host, { title, meta: { sides, frames, chosen } }, conte
     });
   };
   const sharers = (request, byte) =>
-    request.offsets.flatMap((o, lane) =>
-      o >= 0 && o <= byte && byte < o + request.bytes ? [lane] : [],
-    );
+    request.offsets.flatMap((o, lane) => (o >= 0 && o <= byte && byte < o + request.bytes ? [lane] : []));
 
   const areas = ({ step }) => {
     now = placeOf(step);
@@ -318,10 +304,7 @@ export default function (host, { title, meta: { sides, frames, chosen } }, conte
   const label = step => frames[placeOf(step)].sentence;
   const legend = [
     [`border:2px solid ${PALETTE.wavefronts.moved}`, 'a sector that is moved'],
-    [
-      `background:linear-gradient(90deg,${PALETTE.magnitude.join(',')})`,
-      'bytes asked for, by lane 0 to 31',
-    ],
+    [`background:linear-gradient(90deg,${PALETTE.magnitude.join(',')})`, 'bytes asked for, by lane 0 to 31'],
   ];
   return canvasView(host, context, {
     title: title ?? 'Sectors',

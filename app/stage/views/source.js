@@ -18,10 +18,7 @@ export default function (host, { meta }) {
     tint = element('input', { type: 'checkbox' });
   const state = element('p', { class: 'source-state', role: 'status' });
   const told = Object.entries(most)
-    .map(
-      ([entry, n]) =>
-        `${Object.keys(most).length > 1 ? `${entry} ` : ''}${n} of ${registers[entry]}`,
-    )
+    .map(([entry, n]) => `${Object.keys(most).length > 1 ? `${entry} ` : ''}${n} of ${registers[entry]}`)
     .join(', ');
   const tools = element(
     'div',
@@ -54,11 +51,7 @@ export default function (host, { meta }) {
         element(
           'div',
           { class: 'pane' },
-          element(
-            'div',
-            { class: 'file' },
-            element('span', {}, `${titles[n][0]}: ${titles[n][1]}`),
-          ),
+          element('div', { class: 'file' }, element('span', {}, `${titles[n][0]}: ${titles[n][1]}`)),
           pane,
         ),
       ),
@@ -247,12 +240,9 @@ export default function (host, { meta }) {
     pane.onkeydown = event => {
       // up and down hold the next line that has instructions
       if ((event.key !== 'ArrowDown' && event.key !== 'ArrowUp') || event.target !== pane) return;
-      const lines = [...panes[0].querySelectorAll('[data-source]')].map(
-          made => made.dataset.source,
-        ),
+      const lines = [...panes[0].querySelectorAll('[data-source]')].map(made => made.dataset.source),
         now = lines.indexOf(kept);
-      const next =
-        event.key === 'ArrowDown' ? lines[now + 1] : lines[(now < 0 ? lines.length : now) - 1];
+      const next = event.key === 'ArrowDown' ? lines[now + 1] : lines[(now < 0 ? lines.length : now) - 1];
       if (next === undefined) return;
       event.preventDefault();
       kept = next;

@@ -3,10 +3,8 @@
 import { canvasView } from '../core/canvas.js';
 import { COLOURS, element, exact, matrixImage, number, rgb, theme } from '../core/paint.js';
 
-const ORDER =
-    'Each key tile has one part of this sum. Every addition rounds, so another order gives other last bits.',
-  SAME =
-    'Each key tile has one part of this sum. With so few parts, both orders gave equal bits. Choose more tokens.',
+const ORDER = 'Each key tile has one part of this sum. Every addition rounds, so another order gives other last bits.',
+  SAME = 'Each key tile has one part of this sum. With so few parts, both orders gave equal bits. Choose more tokens.',
   HELD = 'One block adds all key tiles in the order of its loop, so every run gives equal bits.';
 const MOST_BITS = 4; // that one number has different: from here on the full colour
 
@@ -38,9 +36,7 @@ export default function (host, { meta, columns }, context) {
       names = [
         adds ? 'its part' : 'sum in registers',
         // They are left out if they do not give the bits of the two runs.
-        ...(adds && !Number.isNaN(forward[last * n * d + at])
-          ? ['sum, from the top', 'sum, from below']
-          : []),
+        ...(adds && !Number.isNaN(forward[last * n * d + at]) ? ['sum, from the top', 'sum, from below'] : []),
       ],
       rows = used.map(tile => [
         String(tiles[tile]),
@@ -121,17 +117,12 @@ const headed = (names, rows) =>
   element(
     'table',
     {},
-    element(
-      'thead',
-      {},
-      element('tr', {}, ...names.map(name => element('th', { scope: 'col' }, name))),
-    ),
+    element('thead', {}, element('tr', {}, ...names.map(name => element('th', { scope: 'col' }, name)))),
     element('tbody', {}, ...rows.map(row => element('tr', {}, ...row.map(text => cell(text))))),
   );
 
 // Sign, exponent and fraction of a float32, as 0 and 1.
-const bitText = value =>
-  new Uint32Array(Float32Array.of(value).buffer)[0].toString(2).padStart(32, '0');
+const bitText = value => new Uint32Array(Float32Array.of(value).buffer)[0].toString(2).padStart(32, '0');
 
 // The number of both runs, bit by bit.
 function bitTable(once, again, second) {
@@ -144,20 +135,14 @@ function bitTable(once, again, second) {
       element(
         'td',
         { class: 'bits', colspan: 2 },
-        ...[...bits].map((bit, i) =>
-          element('span', { class: bit === other[i] ? null : 'other' }, bit),
-        ),
+        ...[...bits].map((bit, i) => element('span', { class: bit === other[i] ? null : 'other' }, bit)),
       ),
     ),
   ];
   return element(
     'figure',
     {},
-    element(
-      'table',
-      {},
-      element('tbody', {}, ...rows('first run', once, a, b), ...rows('second run', again, b, a)),
-    ),
+    element('table', {}, element('tbody', {}, ...rows('first run', once, a, b), ...rows('second run', again, b, a))),
     element(
       'figcaption',
       {},

@@ -1,18 +1,7 @@
 // Any kernel: every tensor as a matrix of its last two axes, every logged value by its keys; what
 // the step reads, writes and logs is framed.
 import { canvasView } from '../core/canvas.js';
-import {
-  COLOURS,
-  NOT_FINITE,
-  PALETTE,
-  exact,
-  matrixImage,
-  odd,
-  rgb,
-  signed,
-  spanOf,
-  theme,
-} from '../core/paint.js';
+import { COLOURS, NOT_FINITE, PALETTE, exact, matrixImage, odd, rgb, signed, spanOf, theme } from '../core/paint.js';
 
 const LEAST = 3; // pixels of a matrix, however few its cells
 const LEGEND = [
@@ -53,8 +42,7 @@ export default function (host, { meta, columns }, context) {
     const sizes = row_axis
       ? `${row_axis} ${tensor.of_rows} \u00d7 ${col_axis} ${tensor.of_cols}`
       : `${col_axis} ${tensor.of_cols}`;
-    const part =
-      rows < tensor.of_rows || cols < tensor.of_cols ? `, ${rows} \u00d7 ${cols} shown` : '';
+    const part = rows < tensor.of_rows || cols < tensor.of_cols ? `, ${rows} \u00d7 ${cols} shown` : '';
     return {
       kind: 'tensor',
       name,
@@ -121,8 +109,7 @@ export default function (host, { meta, columns }, context) {
         ];
         return `${event}(${keys.filter(Boolean).join(', ')})`;
       },
-      value: (row, col) =>
-        now[row * cols + col] === undefined ? 'not logged yet' : exact(now[row * cols + col]),
+      value: (row, col) => (now[row * cols + col] === undefined ? 'not logged yet' : exact(now[row * cols + col])),
     };
   }
 
@@ -141,10 +128,7 @@ export default function (host, { meta, columns }, context) {
       const unit = Math.max(0.4, Math.min((1.5 * most) / box.cols, most / box.rows, 2.2 * em)),
         w = Math.max(box.cols * unit, LEAST),
         h = Math.max(box.rows * unit, LEAST);
-      const said = Math.max(
-          box.note.length,
-          1.2 * box.title.length + (box.most ? box.most.length + 4 : 0),
-        ),
+      const said = Math.max(box.note.length, 1.2 * box.title.length + (box.most ? box.most.length + 4 : 0)),
         room = Math.max(w, Math.min(0.52 * em * said, 22 * em, width / 2 - space));
       if (x > 2 && x + room > width) [x, y, tallest] = [2, y + tallest + 0.5 * em, 0];
       if (place) Object.assign(box, { unit, w, h, x, y: y + head, room });

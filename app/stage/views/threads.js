@@ -48,10 +48,7 @@ export default function (host, { meta, columns }, context) {
   const files = new Set(lines.flat().map(place => place.split(':')[0]));
   const most = planes.map(({ row, col }) =>
     [row, col].map(axis =>
-      Math.max(
-        1,
-        ...moments.map(m => (m.windows[axis] ? m.windows[axis][1] - m.windows[axis][0] + 1 : 1)),
-      ),
+      Math.max(1, ...moments.map(m => (m.windows[axis] ? m.windows[axis][1] - m.windows[axis][0] + 1 : 1))),
     ),
   );
   let chosen = null,
@@ -69,12 +66,7 @@ export default function (host, { meta, columns }, context) {
   const touching = (step, plane, row, col) => {
     const found = new Map(); // kind -> threads
     each(step, (n, p, kind) => {
-      if (
-        p !== plane ||
-        row < row0[n] ||
-        row > row1[n] ||
-        (col !== undefined && (col < col0[n] || col > col1[n]))
-      )
+      if (p !== plane || row < row0[n] || row > row1[n] || (col !== undefined && (col < col0[n] || col > col1[n])))
         return;
       if (!found.has(kind)) found.set(kind, new Set());
       found.get(kind).add(thread[n]);
@@ -86,13 +78,8 @@ export default function (host, { meta, columns }, context) {
   const focusOf = (what, step) => {
     if (!what || what.block !== undefined) return null;
     if (what.lane !== undefined) return new Set([what.warp * LANES + what.lane]);
-    if (what.warp !== undefined)
-      return new Set(Array.from({ length: LANES }, (_, lane) => what.warp * LANES + lane));
-    return new Set(
-      [...touching(step, planeNamed(what.tensor), what.row, undefined).values()].flatMap(s => [
-        ...s,
-      ]),
-    );
+    if (what.warp !== undefined) return new Set(Array.from({ length: LANES }, (_, lane) => what.warp * LANES + lane));
+    return new Set([...touching(step, planeNamed(what.tensor), what.row, undefined).values()].flatMap(s => [...s]));
   };
 
   // ---- words ----
@@ -105,8 +92,7 @@ export default function (host, { meta, columns }, context) {
     const said = parts.map(([a, b]) => (a === b ? `${a}` : `${a} to ${b}`));
     return said.length > 4 ? `${said.slice(0, 3).join(', ')}, \u2026 ${said.at(-1)}` : listed(said);
   };
-  const listed = parts =>
-    parts.length < 2 ? parts.join('') : `${parts.slice(0, -1).join(', ')} and ${parts.at(-1)}`;
+  const listed = parts => (parts.length < 2 ? parts.join('') : `${parts.slice(0, -1).join(', ')} and ${parts.at(-1)}`);
   const noun = (word, numbers) => `${word}${numbers.size > 1 ? 's' : ''} ${spans(numbers)}`;
   const lanesSaid = set => {
     const warps = new Map();
@@ -118,9 +104,7 @@ export default function (host, { meta, columns }, context) {
         .filter(([, inside]) => inside.size < LANES)
         .map(([warp, inside]) => `${noun('lane', inside)} of warp ${warp}`),
     );
-    return parts.length > 3
-      ? `${set.size} lanes of ${noun('warp', new Set(warps.keys()))}`
-      : listed(parts);
+    return parts.length > 3 ? `${set.size} lanes of ${noun('warp', new Set(warps.keys()))}` : listed(parts);
   };
   const gathered = (step, focus) => {
     // "kind plane" -> its rows and columns
@@ -138,17 +122,11 @@ export default function (host, { meta, columns }, context) {
     const numbers = runs =>
       new Set(
         [...runs].flatMap(run =>
-          Array.from(
-            { length: (run % SPAN) - Math.floor(run / SPAN) + 1 },
-            (_, n) => Math.floor(run / SPAN) + n,
-          ),
+          Array.from({ length: (run % SPAN) - Math.floor(run / SPAN) + 1 }, (_, n) => Math.floor(run / SPAN) + n),
         ),
       );
     for (const [key, part] of parts)
-      found.set(
-        `${kinds[Math.floor(key / planes.length)]} ${key % planes.length}`,
-        part.map(numbers),
-      );
+      found.set(`${kinds[Math.floor(key / planes.length)]} ${key % planes.length}`, part.map(numbers));
     return found;
   };
   const linesOf = (step, focus) => {
@@ -203,8 +181,7 @@ export default function (host, { meta, columns }, context) {
     return `Block ${block} (x ${block % x}${y > 1 ? `, y ${Math.floor(block / x) % y}` : ''}): ${item} ${number}${of}`;
   };
   const traced = ({ launch, block }) =>
-    block >= launches[launch].traced[0] &&
-    block < launches[launch].traced[0] + launches[launch].traced[1];
+    block >= launches[launch].traced[0] && block < launches[launch].traced[0] + launches[launch].traced[1];
   let told = ['', '']; // what was said last: a step asks for it more than once
   const words = (what, step) => {
     const key = JSON.stringify([what, step]);
@@ -218,8 +195,7 @@ export default function (host, { meta, columns }, context) {
       return `${blockSaid(now.launch, now.block)}, all ${launches[now.launch].threads} threads: ${doing(step, null)}.`;
     if (what.block !== undefined)
       return `${blockSaid(what.launch, what.block)}. The trace leaves it out, so its threads are not known.`;
-    if (what.lane !== undefined)
-      return `Lane ${what.lane} of warp ${what.warp}: ${doing(step, focusOf(what, step))}.`;
+    if (what.lane !== undefined) return `Lane ${what.lane} of warp ${what.warp}: ${doing(step, focusOf(what, step))}.`;
     if (what.warp !== undefined) return `Warp ${what.warp}: ${doing(step, focusOf(what, step))}.`;
     const found = touching(step, planeNamed(what.tensor), what.row),
       plane = planes[planeNamed(what.tensor)];
@@ -238,23 +214,18 @@ export default function (host, { meta, columns }, context) {
     ({ em } = size);
     ({ boxes, grid, strip } = threadsLayout(size, shape));
   };
-  const windowOf = (n, step) =>
-    [planes[n].row, planes[n].col].map(axis => at(step)?.windows[axis] ?? [0, 0]);
+  const windowOf = (n, step) => [planes[n].row, planes[n].col].map(axis => at(step)?.windows[axis] ?? [0, 0]);
 
   // ---- drawing ----
   const colours = new Map();
   const colourOf = (t, byLane, warps) => {
-    const share =
-        0.14 + 0.8 * (byLane ? (t % LANES) / (LANES - 1) : warps > 1 ? (t >> 5) / (warps - 1) : 0),
+    const share = 0.14 + 0.8 * (byLane ? (t % LANES) / (LANES - 1) : warps > 1 ? (t >> 5) / (warps - 1) : 0),
       key = Math.round(share * 255);
     if (!colours.has(key)) {
       const place = share * (stops.length - 1),
         low = Math.min(stops.length - 2, Math.floor(place)),
         part = place - low;
-      colours.set(
-        key,
-        `rgb(${stops[low].map((v, i) => Math.round(v + (stops[low + 1][i] - v) * part)).join(',')})`,
-      );
+      colours.set(key, `rgb(${stops[low].map((v, i) => Math.round(v + (stops[low + 1][i] - v) * part)).join(',')})`);
     }
     return colours.get(key);
   };
@@ -272,11 +243,7 @@ export default function (host, { meta, columns }, context) {
     const hot =
       under && under.block === undefined
         ? under.tensor
-          ? new Set(
-              [...touching(step, planeNamed(under.tensor), under.row, under.col).values()].flatMap(
-                s => [...s],
-              ),
-            )
+          ? new Set([...touching(step, planeNamed(under.tensor), under.row, under.col).values()].flatMap(s => [...s]))
           : focusOf(under, step)
         : null;
     drawGrid(g, paint, now, under);
@@ -292,18 +259,11 @@ export default function (host, { meta, columns }, context) {
       { cell } = grid;
     g.fillStyle = paint.text;
     g.font = `600 ${em}px ${paint.font}`;
-    g.fillText(
-      launches.length > 1 ? `grid of ${launches[now.launch].entry}` : 'grid',
-      grid.x,
-      grid.y - em * 0.4,
-    );
-    const wide = g.measureText(
-      launches.length > 1 ? `grid of ${launches[now.launch].entry}` : 'grid',
-    ).width;
+    g.fillText(launches.length > 1 ? `grid of ${launches[now.launch].entry}` : 'grid', grid.x, grid.y - em * 0.4);
+    const wide = g.measureText(launches.length > 1 ? `grid of ${launches[now.launch].entry}` : 'grid').width;
     g.font = `${em}px ${paint.font}`;
     const size = `${x} \u00d7 ${y * z} blocks`;
-    if (g.measureText(size).width < grid.room - wide)
-      g.fillText(size, grid.x + wide + em * 0.5, grid.y - em * 0.4);
+    if (g.measureText(size).width < grid.room - wide) g.fillText(size, grid.x + wide + em * 0.5, grid.y - em * 0.4);
     if (grid.axes) {
       // what runs along each axis, as the launch has it
       g.font = `${smallText(em)}px ${paint.font}`;
@@ -323,8 +283,7 @@ export default function (host, { meta, columns }, context) {
     for (let n = 0; n < x * y * z; n++) {
       const bx = grid.x + (n % x) * cell,
         by = grid.y + Math.floor(n / x) * cell;
-      g.fillStyle =
-        n === now.block ? paint.text : n >= first && n < first + count ? paint.border : paint.panel;
+      g.fillStyle = n === now.block ? paint.text : n >= first && n < first + count ? paint.border : paint.panel;
       g.fillRect(bx, by, cell - line, cell - line);
       if (line) {
         g.strokeStyle = paint.border;
@@ -435,9 +394,7 @@ export default function (host, { meta, columns }, context) {
       (col1[n] - col0[n] + 1) * box.unit,
       (row1[n] - row0[n] + 1) * box.high,
     ];
-    const parts = [...at(step).parts].sort(
-      (a, b) => ORDER.indexOf(kinds[a[1]]) - ORDER.indexOf(kinds[b[1]]),
-    );
+    const parts = [...at(step).parts].sort((a, b) => ORDER.indexOf(kinds[a[1]]) - ORDER.indexOf(kinds[b[1]]));
     const lit = [];
     for (const [plane, , first, size] of parts) {
       const box = clip.get(plane);
@@ -483,12 +440,7 @@ export default function (host, { meta, columns }, context) {
     if (under?.tensor) {
       const box = clip.get(planeNamed(under.tensor));
       g.strokeStyle = paint.primary;
-      g.strokeRect(
-        box.x,
-        box.y + (under.row - box.rows[0]) * box.high,
-        box.w,
-        Math.max(2, box.high),
-      );
+      g.strokeRect(box.x, box.y + (under.row - box.rows[0]) * box.high, box.w, Math.max(2, box.high));
     }
   };
   // Of what is computed, the rows and columns that it is made of, where the lane itself loads or
@@ -511,8 +463,7 @@ export default function (host, { meta, columns }, context) {
         for (const n of numbers) {
           const [low, high] = across ? box.cols : box.rows;
           if (n < low || n > high) continue;
-          if (across)
-            g.strokeRect(box.x + (n - low) * box.unit, box.y, Math.max(1, box.unit), box.h);
+          if (across) g.strokeRect(box.x + (n - low) * box.unit, box.y, Math.max(1, box.unit), box.h);
           else g.strokeRect(box.x, box.y + (n - low) * box.high, box.w, Math.max(1, box.high));
         }
       }
@@ -544,13 +495,10 @@ export default function (host, { meta, columns }, context) {
           col: cols[0] + (number % wide),
         }));
       }),
-      gridOf(
-        [grid.x, grid.y, gx * grid.cell, gy * gz * grid.cell],
-        gx,
-        blocks,
-        { launch: now.launch },
-        block => ({ launch: now.launch, block }),
-      ),
+      gridOf([grid.x, grid.y, gx * grid.cell, gy * gz * grid.cell], gx, blocks, { launch: now.launch }, block => ({
+        launch: now.launch,
+        block,
+      })),
       gridOf([x - em * 2.2, y, em * 2.2, warps * h], 1, warps, {}, warp => ({ warp })),
       gridOf([x, y, LANES * w, warps * h], LANES, launches[now.launch].threads, {}, number => ({
         warp: Math.floor(number / LANES),
@@ -559,8 +507,7 @@ export default function (host, { meta, columns }, context) {
     ];
   };
   const describe = (what, step) => {
-    if (what.block !== undefined)
-      return `${blockSaid(what.launch, what.block)}${traced(what) ? '' : ', not traced'}`;
+    if (what.block !== undefined) return `${blockSaid(what.launch, what.block)}${traced(what) ? '' : ', not traced'}`;
     if (!what.tensor) return words(what, step).replaceAll('; ', '\n');
     const found = [...touching(step, planeNamed(what.tensor), what.row, what.col)].map(
       ([kind, set]) => `${DONE[kinds[kind]]} by ${lanesSaid(set)}`,
@@ -573,13 +520,10 @@ export default function (host, { meta, columns }, context) {
   const click = what => {
     const same = a => JSON.stringify(a) === JSON.stringify(chosen);
     if (what.block !== undefined && traced(what)) {
-      const frame = of_frame.findIndex(
-          n => moments[n].launch === what.launch && moments[n].block === what.block,
-        ),
+      const frame = of_frame.findIndex(n => moments[n].launch === what.launch && moments[n].block === what.block),
         now = at(clock.step);
       chosen = null;
-      if (frame >= 0 && (now.block !== what.block || now.launch !== what.launch))
-        clock.set(frame, 'user');
+      if (frame >= 0 && (now.block !== what.block || now.launch !== what.launch)) clock.set(frame, 'user');
       return;
     }
     const wanted = what.tensor ? { tensor: what.tensor, row: what.row } : what;

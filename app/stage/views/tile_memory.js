@@ -15,9 +15,7 @@ export default function (host, { meta: { sides, frames } }, context) {
   const isFree = free.map(words => new Set(words)),
     padded = free.some(words => words.length);
   const rowsOf = sides.map(side => Math.ceil(side.words / BANKS));
-  const wanted = sides.map(
-    side => new Set(side.accesses.flatMap(a => a.cells.map(c => Math.floor(c[3] / BANKS)))),
-  ); // rows
+  const wanted = sides.map(side => new Set(side.accesses.flatMap(a => a.cells.map(c => Math.floor(c[3] / BANKS))))); // rows
   const byWord = sides.map(side =>
     side.accesses.map(access => {
       const found = new Map();
@@ -42,12 +40,7 @@ export default function (host, { meta: { sides, frames } }, context) {
             seen = new Map();
           for (const [lane, { bank, word }] of to)
             if (from.has(lane) && from.get(lane).bank !== bank) {
-              const move = [
-                Math.floor(word / BANKS),
-                from.get(lane).bank,
-                bank,
-                byWord[1][n].get(word).wavefront,
-              ];
+              const move = [Math.floor(word / BANKS), from.get(lane).bank, bank, byWord[1][n].get(word).wavefront];
               seen.set(move.join(), move);
             }
           return [...seen.values()];
@@ -125,20 +118,9 @@ export default function (host, { meta: { sides, frames } }, context) {
         if (cell < 1.6 * em || tall < 0.95 * em) continue;
         g.textAlign = 'center';
         g.fillStyle = wavefront === frame.wavefront ? '#000' : paint.text;
-        g.fillText(
-          lanes.length > 1 ? `${Math.min(...lanes)}+` : lanes[0],
-          where[0] + cell / 2,
-          where[1] + tall / 2,
-        );
+        g.fillText(lanes.length > 1 ? `${Math.min(...lanes)}+` : lanes[0], where[0] + cell / 2, where[1] + tall / 2);
       }
-      if (n)
-        drawMoves(
-          g,
-          paint,
-          pane,
-          moves[frame.access],
-          Math.min(frame.wavefront, access.wavefronts),
-        );
+      if (n) drawMoves(g, paint, pane, moves[frame.access], Math.min(frame.wavefront, access.wavefronts));
       drawLanes(g, paint, pane, rows);
       g.textAlign = 'left';
       if (pane.hidden)
@@ -259,8 +241,7 @@ export default function (host, { meta: { sides, frames } }, context) {
       found = byWord[side][access].get(word),
       { name } = sides[side];
     const where = `${name ? `${name}: ` : ''}word ${word} (bytes ${word * 4} to ${word * 4 + 3}), bank ${word % BANKS}`;
-    if (found)
-      return `${where}\nwanted by ${lanesSaid(found.lanes)}, served in wavefront ${found.wavefront + 1}`;
+    if (found) return `${where}\nwanted by ${lanesSaid(found.lanes)}, served in wavefront ${found.wavefront + 1}`;
     return `${where}\n${isFree[side].has(word) ? 'left free: no lane ever touches it' : 'not wanted by this access'}`;
   };
   const label = step => `${frameAt(step).title}: ${frameAt(step).sentence}`;

@@ -65,8 +65,7 @@ export default function (host, { meta, columns }, context) {
     g.lineWidth = 2;
     g.strokeStyle = paint.text;
     if (!low || !frameAt(step).written)
-      for (const x of [0, half + gap])
-        g.strokeRect(x + ((at.token % size) * half) / size, top, half / size, high);
+      for (const x of [0, half + gap]) g.strokeRect(x + ((at.token % size) * half) / size, top, half / size, high);
     g.strokeStyle = paint.primary;
     g.strokeRect(left + at.token * each, bars, Math.max(each, 1.5), bar);
   };
@@ -74,9 +73,7 @@ export default function (host, { meta, columns }, context) {
   const describe = (at, asked) => {
     const step = Math.min(asked, frames.length - 1);
     if (at.dim !== undefined)
-      return frames[step].written
-        ? `O[${at.dim}] = ${exact(o[at.dim])}`
-        : `O[${at.dim}] is not written yet`;
+      return frames[step].written ? `O[${at.dim}] = ${exact(o[at.dim])}` : `O[${at.dim}] is not written yet`;
     if (at.other !== undefined) return `page ${at.other} is not of ${name}`;
     const t = at.token,
       entry = Math.floor(t / size),
@@ -117,8 +114,7 @@ export default function (host, { meta, columns }, context) {
       ])
         found.push(gridArea([x, top, half, high], size, slot => token(shown * size + slot, part)));
     found.push(gridArea([left, bars, width - left, bar], length, t => token(t, 'bars')));
-    if (!low || written)
-      found.push(gridArea([left, oTop, width - left, oHigh], head_dim, dim => ({ dim })));
+    if (!low || written) found.push(gridArea([left, oTop, width - left, oHigh], head_dim, dim => ({ dim })));
     return found;
   };
   const label = step => `${frameAt(step).title}. ${frameAt(step).sentence}`;

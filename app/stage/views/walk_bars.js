@@ -22,27 +22,24 @@ export function addBars(now) {
       from = y(0),
       x = left + token * each + inset,
       wide = Math.max(each - 2 * inset, 0.6);
-    marks.rect(
-      `bar ${token}`,
-      [x, Math.min(tip, from), wide, Math.max(Math.abs(from - tip), 0.8)],
-      {
-        fill: STATE_COLOURS[state[token]],
-        enter: { rect: [x, from, wide, 0] },
-        ease: frame.phase === 'softmax' ? 'both' : 'out',
-        span: whenBar(now, token % walk.size),
-      },
-    );
+    marks.rect(`bar ${token}`, [x, Math.min(tip, from), wide, Math.max(Math.abs(from - tip), 0.8)], {
+      fill: STATE_COLOURS[state[token]],
+      enter: { rect: [x, from, wide, 0] },
+      ease: frame.phase === 'softmax' ? 'both' : 'out',
+      span: whenBar(now, token % walk.size),
+    });
   }
   addTokens(now);
   marks.rect('bars edge', [left + 0.5, top + 0.5, width - left - 1, bar - 1], {
     stroke: paint.border,
   });
   if (frame.tokens)
-    marks.rect(
-      'tokens',
-      [left + frame.tokens[0] * each, top, (frame.tokens[1] - frame.tokens[0] + 1) * each, bar],
-      { stroke: paint.text, width: 2, ease: 'both', span: [0.1, 0.6] },
-    );
+    marks.rect('tokens', [left + frame.tokens[0] * each, top, (frame.tokens[1] - frame.tokens[0] + 1) * each, bar], {
+      stroke: paint.text,
+      width: 2,
+      ease: 'both',
+      span: [0.1, 0.6],
+    });
 }
 function barOf(now, token, mixed, range) {
   const { scores, weights, weightTop } = now.walk;

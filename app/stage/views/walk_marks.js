@@ -44,9 +44,7 @@ class WalkMarks {
     const { marks, laid } = this,
       { em, left } = laid;
     marks.text(id, [0, y, left - 6], bold, { bold: true });
-    lines.forEach((line, n) =>
-      marks.text(`${id} ${n}`, [0, y + (n + 1) * em * 1.25, left - 6], line),
-    );
+    lines.forEach((line, n) => marks.text(`${id} ${n}`, [0, y + (n + 1) * em * 1.25, left - 6], line));
   }
 
   addTable() {
@@ -139,20 +137,16 @@ class WalkMarks {
       wide = box.half / walk.size;
     for (let slot = 0; slot < walk.fillOf(shown); slot++) {
       const start = 0.34 + (0.16 * slot) / walk.size;
-      marks.rect(
-        `${tensor} ${shown * walk.size + slot}`,
-        [x + slot * wide, box.top, wide, box.high],
-        {
-          fill: COLOURS[tensor],
-          passing: true,
-          ease: 'both',
-          span: [start, start + 0.34],
-          enter: {
-            rect: [px + slot * slots.wide, py + slots.head, slots.wide, slots.high],
-            fill: walk.colour,
-          },
+      marks.rect(`${tensor} ${shown * walk.size + slot}`, [x + slot * wide, box.top, wide, box.high], {
+        fill: COLOURS[tensor],
+        passing: true,
+        ease: 'both',
+        span: [start, start + 0.34],
+        enter: {
+          rect: [px + slot * slots.wide, py + slots.head, slots.wide, slots.high],
+          fill: walk.colour,
         },
-      );
+      });
     }
   }
   // Where the lanes of the first load read.
@@ -171,18 +165,13 @@ class WalkMarks {
         slot = piece % walk.size,
         id = `lane ${lane} of ${page}`;
       if (tall >= em && wide >= 1.5 * em)
-        marks.text(
-          id,
-          [x + (slot + 0.5) * wide, top + (row + 0.5) * tall + em * 0.36],
-          String(lane),
-          { ...late, align: 'center', mono: true },
-        );
+        marks.text(id, [x + (slot + 0.5) * wide, top + (row + 0.5) * tall + em * 0.36], String(lane), {
+          ...late,
+          align: 'center',
+          mono: true,
+        });
       else
-        marks.rect(
-          id,
-          [x + (slot + 0.3) * wide, top + (row + 0.25) * tall, wide * 0.4, Math.max(tall * 0.5, 1)],
-          late,
-        );
+        marks.rect(id, [x + (slot + 0.3) * wide, top + (row + 0.25) * tall, wide * 0.4, Math.max(tall * 0.5, 1)], late);
     });
   }
   addName(tensor, x, page) {

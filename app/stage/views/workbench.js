@@ -8,8 +8,7 @@ export default function (host, { meta }, context) {
     module => {
       if (!left) made = module.default(host, meta, context, paint);
     },
-    error =>
-      host.replaceChildren(paint.element('p', {}, `The editor is missing. ${error.message}`)),
+    error => host.replaceChildren(paint.element('p', {}, `The editor is missing. ${error.message}`)),
   );
   return {
     unmount() {

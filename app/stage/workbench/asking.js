@@ -25,9 +25,7 @@ export function makeAsking({ request, text, exercise, began, answered }) {
     const nth = ++turn;
     began(whole);
     const asked = whole && exercise() ? `&exercise=${exercise()}` : whole ? '&whole=1' : '';
-    const answer = await answerOf(
-      request(`/wg/workbench/check?who=${ME}${asked}`, { method: 'POST', body: text() }),
-    );
+    const answer = await answerOf(request(`/wg/workbench/check?who=${ME}${asked}`, { method: 'POST', body: text() }));
     if (nth === turn) answered(answer);
   }
   return {

@@ -78,8 +78,7 @@ export function makeEditor({ parent, text, changed, check, watched }) {
         lintGutter(),
         lineNumbers({
           domEventHandlers: {
-            mousedown: (view, { from }, event) =>
-              /** @type {MouseEvent} */ (event).button === 0 && watch(view, from),
+            mousedown: (view, { from }, event) => /** @type {MouseEvent} */ (event).button === 0 && watch(view, from),
           },
         }),
         watchedLines,

@@ -109,5 +109,4 @@ function blocks(element, text) {
   });
 }
 
-const inline = (element, text) =>
-  text.split('`').map((part, n) => (n % 2 ? element('code', {}, part) : part));
+const inline = (element, text) => text.split('`').map((part, n) => (n % 2 ? element('code', {}, part) : part));

@@ -16,8 +16,7 @@ export const makeKeeping = ({ kept, keep }) => ({
   setAside: text => keep(BEFORE, text),
 });
 
-const through = (bytes, stream) =>
-  new Response(new Blob([bytes]).stream().pipeThrough(stream)).arrayBuffer();
+const through = (bytes, stream) => new Response(new Blob([bytes]).stream().pipeThrough(stream)).arrayBuffer();
 
 /**
  * The part of an address that holds a text, or '' if it is too long for a link.

@@ -40,10 +40,7 @@ const style = HighlightStyle.define([
 ]);
 
 export const cuda = [
-  new LanguageSupport(
-    cppLanguage,
-    cppLanguage.data.of({ autocomplete: completeFromList(options) }),
-  ),
+  new LanguageSupport(cppLanguage, cppLanguage.data.of({ autocomplete: completeFromList(options) })),
   coloured,
   syntaxHighlighting(style),
 ];

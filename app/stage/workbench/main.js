@@ -8,8 +8,7 @@ import { makePicture } from './picture.js';
 import css from './workbench.css';
 
 const HELP = 'Press a line number to watch its value. On a loop, the picture steps through it.',
-  KEYS =
-    'Keys: F9 watches the line. F8: next message. Ctrl+Enter: check. Esc, then Tab, leaves the editor.';
+  KEYS = 'Keys: F9 watches the line. F8: next message. Ctrl+Enter: check. Esc, then Tab, leaves the editor.';
 
 /**
  * @param {HTMLElement} host

@@ -13,8 +13,7 @@ const keyOf = said => {
     return null;
   }
 };
-const quoted = text =>
-  /["\\]/.test(text) && !text.includes("'") ? `'${text}'` : JSON.stringify(text);
+const quoted = text => (/["\\]/.test(text) && !text.includes("'") ? `'${text}'` : JSON.stringify(text));
 const lineAt = (text, at) => text.slice(0, at).split('\n').length;
 
 // The table in the text: its entries, each {from, to, key, said}, and the place for a new one.
@@ -28,8 +27,7 @@ function tableOf(text) {
   for (const line of head.slice(at).split('\n')) {
     if (/^\s*\[|\*\//.test(line)) break;
     const key = ENTRY.exec(line);
-    if (key)
-      entries.push({ from: at, to: at + line.length + 1, key: keyOf(key[1]), said: line.trim() });
+    if (key) entries.push({ from: at, to: at + line.length + 1, key: keyOf(key[1]), said: line.trim() });
     at += line.length + 1;
     if (line.trim()) end = at;
   }
@@ -69,15 +67,11 @@ export function toggled(text, line) {
   }
   const key = keyFor(text, head, lines, line),
     value = valueFor(lines[line - 1], entries);
-  if (!value)
-    return { said: `Line ${line} sets no value. Mark an assignment, or the “for” of a loop.` };
-  if (!key)
-    return { said: `Line ${line} has no text of its own. Add a comment to it, then mark it.` };
+  if (!value) return { said: `Line ${line} sets no value. Mark an assignment, or the “for” of a loop.` };
+  if (!key) return { said: `Line ${line} has no text of its own. Add a comment to it, then mark it.` };
   const entry = `${quoted(key)} = "${value}"\n`;
   const insert = from < 0 ? `${head.at(-3) === '\n' ? '' : '\n'}\n[watch]\n${entry}` : entry;
-  const what = /\bfor\s*\(/.test(key)
-    ? 'Each pass of the loop is a step.'
-    : 'Step to see its value.';
+  const what = /\bfor\s*\(/.test(key) ? 'Each pass of the loop is a step.' : 'Step to see its value.';
   const at = line + insert.split('\n').length - 1;
   return {
     changes: { from: end, insert },

@@ -14,11 +14,7 @@ const FIRST = ['any_kernel', 'source']; // the first of them that the kernel has
 export function makePicture({ element, button }, href) {
   const choice = element('select', { 'aria-label': 'Page' }),
     other = element('select', { 'aria-label': 'Kernel of Warpglass' }),
-    empty = element(
-      'p',
-      { class: 'empty' },
-      'Press Check. Your kernel runs, and its picture appears here.',
-    ),
+    empty = element('p', { class: 'empty' }, 'Press Check. Your kernel runs, and its picture appears here.'),
     room = element('div', { class: 'room-of-picture' }, empty);
   let pages = [],
     kernel = '',
@@ -31,12 +27,7 @@ export function makePicture({ element, button }, href) {
     element('label', {}, 'Shown on ', choice),
     element('label', { class: 'of-ours' }, 'Compare with ', other, ' ', switched),
   );
-  const node = element(
-    'section',
-    { class: 'running', 'aria-label': 'The run', hidden: false },
-    choices,
-    room,
-  );
+  const node = element('section', { class: 'running', 'aria-label': 'The run', hidden: false }, choices, room);
   // What the frame's page says of its choices and step, if it is the chosen page.
   const now = () => {
     const { pathname = '', search = '' } = frame?.contentWindow.location ?? {};
@@ -82,9 +73,7 @@ export function makePicture({ element, button }, href) {
         has = path => shown.some(one => one.path === path);
       if (name === kernel && frame) return; // the same text again
       [pages, kernel, ours] = [shown, name, false];
-      choice.replaceChildren(
-        ...pages.map(({ path, title }) => element('option', { value: path }, title)),
-      );
+      choice.replaceChildren(...pages.map(({ path, title }) => element('option', { value: path }, title)));
       choices.hidden = false;
       choice.value = has(before) ? before : (FIRST.find(has) ?? pages[0].path);
       list();

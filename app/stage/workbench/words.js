@@ -11,8 +11,8 @@ const QUALIFIERS = [
   '__cluster_dims__',
 ];
 const VARIABLES = ['threadIdx', 'blockIdx', 'blockDim', 'gridDim', 'warpSize'];
-const VECTORS = ['char', 'uchar', 'short', 'ushort', 'int', 'uint', 'float', 'double'].flatMap(
-  name => [1, 2, 3, 4].map(n => `${name}${n}`),
+const VECTORS = ['char', 'uchar', 'short', 'ushort', 'int', 'uint', 'float', 'double'].flatMap(name =>
+  [1, 2, 3, 4].map(n => `${name}${n}`),
 );
 const TYPES = [
   ...VECTORS,
@@ -32,28 +32,8 @@ const FUNCTIONS = [
   ...['__shfl_sync', '__shfl_up_sync', '__shfl_down_sync', '__shfl_xor_sync'],
   ...['__all_sync', '__any_sync', '__ballot_sync', '__match_any_sync', '__reduce_add_sync'],
   ...['__ldg', '__ldcs', '__ldca', '__stcs', '__expf', '__logf', '__sinf', '__cosf', '__powf'],
-  ...[
-    '__fdividef',
-    '__fmaf_rn',
-    '__fadd_rn',
-    '__fmul_rn',
-    '__frcp_rn',
-    '__fsqrt_rn',
-    '__saturatef',
-  ],
-  ...[
-    'rsqrtf',
-    'expf',
-    'exp2f',
-    'logf',
-    'log2f',
-    'sqrtf',
-    'fmaxf',
-    'fminf',
-    'fmaf',
-    'fabsf',
-    'tanhf',
-  ],
+  ...['__fdividef', '__fmaf_rn', '__fadd_rn', '__fmul_rn', '__frcp_rn', '__fsqrt_rn', '__saturatef'],
+  ...['rsqrtf', 'expf', 'exp2f', 'logf', 'log2f', 'sqrtf', 'fmaxf', 'fminf', 'fmaf', 'fabsf', 'tanhf'],
   ...['__popc', '__clz', '__ffs', '__brev', '__float_as_int', '__int_as_float', 'clock64'],
   ...['__float2half', '__half2float', '__float2half_rn', '__float22half2_rn', '__half22float2'],
   ...['__float2bfloat16', '__bfloat162float', '__hadd', '__hmul', '__hfma', '__hfma2', '__hmul2'],
@@ -75,6 +55,4 @@ export const WORDS = {
   probe: PROBES,
 };
 /** @type {Map<string, string>} */
-export const KIND_OF = new Map(
-  Object.entries(WORDS).flatMap(([kind, words]) => words.map(word => [word, kind])),
-);
+export const KIND_OF = new Map(Object.entries(WORDS).flatMap(([kind, words]) => words.map(word => [word, kind])));

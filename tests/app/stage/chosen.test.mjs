@@ -32,12 +32,7 @@ test('a change counts for the choices before that it moved, and for no other', (
   const chosen = new Chosen(),
     before = { kernel: '03', seq_len: '64', head_dim: '64' };
   chosen.change(tiling, 'seq_len', before, { ...before, seq_len: '128' });
-  chosen.change(
-    tiling,
-    'kernel',
-    { ...before, seq_len: '128' },
-    { kernel: '05', seq_len: '256', head_dim: '32' },
-  );
+  chosen.change(tiling, 'kernel', { ...before, seq_len: '128' }, { kernel: '05', seq_len: '256', head_dim: '32' });
   assert.deepEqual(chosen.along(banks), [['seq_len', '256'], ['kernel', '05']]); // prettier-ignore
 });
 

@@ -139,20 +139,14 @@ test('fragments: A is left of C, B above it, with the same rows and columns', ()
 });
 
 test('fragments: beside the guide at 1280 pixels each lane has its number, and no caption is squeezed', () => {
-  const { C, lines } = fragmentsLayout(
-    { width: 385, height: 420, em: 13 },
-    { tallest: 16, widest: 8 },
-  );
+  const { C, lines } = fragmentsLayout({ width: 385, height: 420, em: 13 }, { tallest: 16, widest: 8 });
   assert.ok(numberSize({ w: C.w / 8, h: C.h / 16 }, 13) >= 9);
   assert.equal(lines, 2);
   assert.equal(numberSize({ w: 5, h: 5 }, 13), 0);
 });
 
 test('fragments: in a low pane the picture keeps its height, and the pane scrolls', () => {
-  const { A, height } = fragmentsLayout(
-    { width: 730, height: 70, em: 13 },
-    { tallest: 16, widest: 8 },
-  );
+  const { A, height } = fragmentsLayout({ width: 730, height: 70, em: 13 }, { tallest: 16, widest: 8 });
   assert.ok(A.h >= 160 && A.y + A.h <= height);
 });
 
@@ -246,10 +240,7 @@ test('backward: strips, map and tiles are in the pane and apart, and a product h
     assert.deepEqual(held.S.slice(2), [32 * heldUnit, 32 * heldUnit]);
     const { dV } = held, // its shape follows the box, in a wide picture
       after = small ? 0 : 0.5 * pane.em * '[32, 64]'.length;
-    assert.ok(
-      dV[0] + dV[2] + after <= chip[0] + chip[2],
-      `the shape of dV is cut at ${pane.width}`,
-    );
+    assert.ok(dV[0] + dV[2] + after <= chip[0] + chip[2], `the shape of dV is cut at ${pane.width}`);
     for (const chain of [
       ['Q', 'S', 'P', 'dV'],
       ['dO', 'dP', 'dS', 'dK'],

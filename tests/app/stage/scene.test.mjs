@@ -286,9 +286,7 @@ const PANELS = [
         { row: 0, start: 2, end: 4, part: 1, texts: ['copy'], since: 1 },
         { row: 1, start: 1, end: 6, hatch: true, now: [1] },
         { row: 2, start: 5, end: 9, texts: ['decode', 'd'] },
-      ].map((span, n) =>
-        thing({ span: n }, { part: 0, texts: [], value: '', hatch: false, colour: 'K', ...span }),
-      ),
+      ].map((span, n) => thing({ span: n }, { part: 0, texts: [], value: '', hatch: false, colour: 'K', ...span })),
       gaps: [
         thing(
           { gap: 0 },
@@ -429,10 +427,8 @@ for (const [width, em] of [
           for (const b of areas.slice(n + 1)) {
             const [x, y, w, h] = a.rect,
               [left, top, wide, high] = b.rect;
-            const apart =
-              x + w <= left + 1 || left + wide <= x + 1 || y + h <= top + 1 || top + high <= y + 1;
-            const within =
-              left >= x - 1 && left + wide <= x + w + 1 && top >= y - 1 && top + high <= y + h + 1;
+            const apart = x + w <= left + 1 || left + wide <= x + 1 || y + h <= top + 1 || top + high <= y + 1;
+            const within = left >= x - 1 && left + wide <= x + w + 1 && top >= y - 1 && top + high <= y + h + 1;
             assert.ok(apart || within, `${a.id} and ${b.id}`);
           }
       }
@@ -459,9 +455,6 @@ test('a map tells the error so far and the one before the step, and nothing of a
   const [, panel] = PANELS.find(([kind]) => kind === map),
     { grid } = drawn(map, panel, 760, 13, 1)[0].find(({ datum }) => datum);
   assert.deepEqual(grid.thing(1), { part: 'O', row: 16, dim: 1 });
-  assert.equal(
-    grid.tip(1),
-    'O of row 16, dim 1\nso far 2 below float64\nbefore this step no error',
-  );
+  assert.equal(grid.tip(1), 'O of row 16, dim 1\nso far 2 below float64\nbefore this step no error');
   assert.equal(grid.tip(2), 'O of row 17, dim 0: hidden');
 });

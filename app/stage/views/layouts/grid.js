@@ -37,10 +37,5 @@ export function cellOf(cells, launch, block, em) {
     item = Math.floor(block / launch.per_item),
     row = Math.floor(item / launch.cols),
     part = w / launch.per_item;
-  return [
-    row * w + (block % launch.per_item) * part,
-    y + (item % launch.cols) * h,
-    part - gap,
-    h - gap,
-  ];
+  return [row * w + (block % launch.per_item) * part, y + (item % launch.cols) * h, part - gap, h - gap];
 }

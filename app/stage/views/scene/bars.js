@@ -8,8 +8,7 @@ const TITLE = 1.4, // em: the title
   HEAD = 1.25; // of small text: a line of a head
 
 const headLines = ({ columns, head }) => (columns.length ? 2 : head ? 1 : 0);
-const around = (panel, { em, small }) =>
-  (TITLE + (panel.note ? NOTE : 0)) * em + headLines(panel) * HEAD * small;
+const around = (panel, { em, small }) => (TITLE + (panel.note ? NOTE : 0)) * em + headLines(panel) * HEAD * small;
 
 const most = ({ bars, tall, columns }) =>
   bars.some(({ pieces }) => pieces.length) ? PIECES : tall ? TALL : columns.length ? MOST : BAR;
@@ -35,8 +34,7 @@ function placed({ columns, bars }, { em, x, wide, narrow, lines }) {
 }
 
 export function draw(panel, box) {
-  const { em, small, made, step, paint, wide, fit, lines, pale, ink, colour, x, y, width, id } =
-      box,
+  const { em, small, made, step, paint, wide, fit, lines, pale, ink, colour, x, y, width, id } = box,
     { bars, title, note, datum, now, head, key } = panel,
     textOf = bar => (Array.isArray(bar.text) ? bar.text : [bar.text]),
     { shown, left } = placed(panel, box),
@@ -57,13 +55,7 @@ export function draw(panel, box) {
       }),
     );
   shown.forEach(({ head: text, x: at, w, number }, n) =>
-    headed(
-      `${id} head ${n}`,
-      text,
-      number ? at + w - 0.9 * em : at,
-      w - 0.9 * em,
-      number ? 'right' : 'left',
-    ),
+    headed(`${id} head ${n}`, text, number ? at + w - 0.9 * em : at, w - 0.9 * em, number ? 'right' : 'left'),
   );
   if (head) headed(`${id} head`, head, left, x + width - left, 'left');
   bars.forEach((bar, n) => {
@@ -117,11 +109,9 @@ export function draw(panel, box) {
               ...{ align: 'center', fill: ink, hint: true },
             });
         };
-      made.rect(
-        `${name} part ${k}`,
-        [left + part.start * scale, upper, (part.end - part.start) * scale, high],
-        { fill: fill(1) },
-      );
+      made.rect(`${name} part ${k}`, [left + part.start * scale, upper, (part.end - part.start) * scale, high], {
+        fill: fill(1),
+      });
       piece('runs', part.start, part.end, [part.text], bar.strong ? paint.background : paint.text);
       piece('gap', part.end, next, [`gap ${part.gap}`, part.gap], paint.text);
     });
@@ -136,6 +126,5 @@ export function draw(panel, box) {
     made.text(`${id} note`, [x, under + 0.9 * em, width], note);
     made.add(`${id} note area`, 'area', [x, under, width, NOTE * em], { datum, tip: note });
   }
-  if (now.includes(step))
-    made.rect(`${id} now`, [x - 3, y, width + 2, under - y], { stroke: paint.text, width: 2 });
+  if (now.includes(step)) made.rect(`${id} now`, [x - 3, y, width + 2, under - y], { stroke: paint.text, width: 2 });
 }

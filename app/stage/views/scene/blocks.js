@@ -53,23 +53,16 @@ export function draw(panel, box) {
   /** @type {(whole: number, least: number) => number} */
   const skip = (whole, least) => Math.max(1, Math.ceil(least / whole));
   for (let c = 0; c < counts[1]; c += skip(broad, 2 * em))
-    made.text(
-      `${id} column ${c}`,
-      [middle(left + c * broad, broad, left + w), top - 0.4 * em],
-      `${c}`,
-      {
-        align: 'center',
-      },
-    );
+    made.text(`${id} column ${c}`, [middle(left + c * broad, broad, left + w), top - 0.4 * em], `${c}`, {
+      align: 'center',
+    });
   for (let r = 0; r < counts[0]; r++) {
     const shown = r % skip(high, 1.3 * em) === 0 && Math.abs(r - row) * high > 1.2 * em;
     if (r === row || shown)
-      made.text(
-        `${id} row ${r}`,
-        [left - 0.5 * em, Math.min(top + (r + 0.5) * high, top + h) + 0.35 * small],
-        `${r}`,
-        { align: 'right', bold: r === row },
-      );
+      made.text(`${id} row ${r}`, [left - 0.5 * em, Math.min(top + (r + 0.5) * high, top + h) + 0.35 * small], `${r}`, {
+        align: 'right',
+        bold: r === row,
+      });
   }
   made.rect(`${id} walked`, at(row, 0, 1, counts[1]), { stroke: paint.text, width: 1.5 });
   if (high > 12)
@@ -88,8 +81,7 @@ export function draw(panel, box) {
       ...{ align: 'center', hint: true },
     });
   }
-  if (now[step] >= 0)
-    made.rect(`${id} now`, at(row, now[step]), { stroke: paint.text, width: 3.5 });
+  if (now[step] >= 0) made.rect(`${id} now`, at(row, now[step]), { stroke: paint.text, width: 3.5 });
   areas(panel, box, { left, top, unit, counts, high });
 }
 
@@ -123,33 +115,28 @@ function areas(panel, { made, em, id, number, columns: data }, { left, top, unit
     },
     isDrawn = (/** @type {Record<string, any>} */ { cell_row, cell_col }) =>
       !!drawing.drawn[cell_row]?.includes(cell_col);
-  made.add(
-    `${id} blocks`,
-    'area',
-    [left, top, cells[1] * whole[1] * unit, cells[0] * whole[0] * unit],
-    {
-      datum: { part },
-      press(/** @type {Record<string, any>} */ thing) {
-        if (!drawing) return thing.row === row ? gos[thing.col] : [choice, `${thing.row}`];
-        const rows = Array.from({ length: cells[0] }, (_, r) => [...(drawing.drawn[r] ?? [])]),
-          { cell_row: r, cell_col: c } = thing;
-        rows[r] = isDrawn(thing) ? rows[r].filter(one => one !== c) : [...rows[r], c];
-        return [drawn_choice, rows.map(one => one.sort((a, b) => a - b).join(',')).join(';')];
-      },
-      grid: {
-        ...{ columns: cells[1], count: cells[0] * cells[1] },
-        thing: placeOf,
-        tip(/** @type {number} */ cell) {
-          const place = placeOf(cell),
-            at = place.row * counts[1] + place.col,
-            said = panel.tips[data[panel.kinds][at]].replace(/\{(\w+)\}/g, (_, name) =>
-              number(place[name] ?? data[name][at]),
-            );
-          return drawing
-            ? `${said}\npress to ${isDrawn(place) ? 'hide' : 'show'} block ${place.cell_col} of row ${place.cell_row} of the mask`
-            : said;
-        },
+  made.add(`${id} blocks`, 'area', [left, top, cells[1] * whole[1] * unit, cells[0] * whole[0] * unit], {
+    datum: { part },
+    press(/** @type {Record<string, any>} */ thing) {
+      if (!drawing) return thing.row === row ? gos[thing.col] : [choice, `${thing.row}`];
+      const rows = Array.from({ length: cells[0] }, (_, r) => [...(drawing.drawn[r] ?? [])]),
+        { cell_row: r, cell_col: c } = thing;
+      rows[r] = isDrawn(thing) ? rows[r].filter(one => one !== c) : [...rows[r], c];
+      return [drawn_choice, rows.map(one => one.sort((a, b) => a - b).join(',')).join(';')];
+    },
+    grid: {
+      ...{ columns: cells[1], count: cells[0] * cells[1] },
+      thing: placeOf,
+      tip(/** @type {number} */ cell) {
+        const place = placeOf(cell),
+          at = place.row * counts[1] + place.col,
+          said = panel.tips[data[panel.kinds][at]].replace(/\{(\w+)\}/g, (_, name) =>
+            number(place[name] ?? data[name][at]),
+          );
+        return drawing
+          ? `${said}\npress to ${isDrawn(place) ? 'hide' : 'show'} block ${place.cell_col} of row ${place.cell_row} of the mask`
+          : said;
       },
     },
-  );
+  });
 }

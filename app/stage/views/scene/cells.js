@@ -5,8 +5,7 @@ const HEAD = 1.25, // of small text: the title
   TEXTS = 2.2, // em: the height of a cell with a text
   MOST = 1.6; // of its width: the most
 
-const rowsOf = ({ states, columns }) =>
-  Math.ceil(Math.max(...states.map(one => one.length)) / columns);
+const rowsOf = ({ states, columns }) => Math.ceil(Math.max(...states.map(one => one.length)) / columns);
 
 // The room of the heads next to the rows and over the columns.
 const headRoom = ({ heads }, { small, wide }) =>
@@ -42,8 +41,7 @@ export function spot(panel, box, number) {
 
 export function draw(panel, box) {
   const { small, made, step, paint, fit, wide, rgb, x, y, width, id } = box,
-    { part, title, columns, states, colours, words, axes, heads, texts, tips, ringed, pairs } =
-      panel,
+    { part, title, columns, states, colours, words, axes, heads, texts, tips, ringed, pairs } = panel,
     letters = states[step],
     fills = Object.fromEntries(Object.entries(colours).map(([key, one]) => [key, rgb(one)])),
     [left, top, w, h] = area(panel, box),
@@ -52,10 +50,8 @@ export function draw(panel, box) {
   heads.forEach((text, n) => {
     const [cx, cy, cw, ch] = spot(panel, box, n * (columns + 1)), // on the diagonal
       size = Math.min(small, 0.95 * ch);
-    if (size > 0.6 * small)
-      made.text(`${id} row ${n}`, [x, cy + ch / 2 + 0.36 * size, left - x], text, { size });
-    if (wide(text) <= cw)
-      made.text(`${id} head ${n}`, [cx + cw / 2, top - 0.35 * small], text, { align: 'center' });
+    if (size > 0.6 * small) made.text(`${id} row ${n}`, [x, cy + ch / 2 + 0.36 * size, left - x], text, { size });
+    if (wide(text) <= cw) made.text(`${id} head ${n}`, [cx + cw / 2, top - 0.35 * small], text, { align: 'center' });
   });
   made.add(`${id} cells`, 'cells', [left, top, w, high], {
     ...{ columns, fills: [...letters].map(letter => fills[letter]), border: paint.border },

@@ -43,12 +43,7 @@ export function draw(panel, box) {
     const upper = Math.min(up(value), up(0));
     made.rect(
       `${id} bar ${number}`,
-      [
-        at(number),
-        upper,
-        Math.max(unit - (unit > 4 ? 1 : 0), 0.6),
-        Math.max(1, Math.abs(up(value) - up(0))),
-      ],
+      [at(number), upper, Math.max(unit - (unit > 4 ? 1 : 0), 0.6), Math.max(1, Math.abs(up(value) - up(0)))],
       { fill: colour(panel.colour) },
     );
   }
@@ -68,9 +63,7 @@ export function draw(panel, box) {
   const line = (/** @type {number} */ n) => top + h + (n + 0.95) * LINE * em;
   made.text(`${id} first`, [left, line(0)], `${name} ${first}`);
   made.text(`${id} last`, [left + w, line(0)], `${end - 1}`, { align: 'right' });
-  notes[step].forEach((text, n) =>
-    made.text(`${id} note ${n}`, [left, line(n + 1), w], text, { bold: true }),
-  );
+  notes[step].forEach((text, n) => made.text(`${id} note ${n}`, [left, line(n + 1), w], text, { bold: true }));
   made.add(`${id} area`, 'area', [left, top, w, h], {
     datum: { part },
     grid: {
@@ -78,9 +71,7 @@ export function draw(panel, box) {
       thing: (/** @type {number} */ number) => ({ part, [name]: first + number }),
       tip(/** @type {number} */ number) {
         const value = values[first + number],
-          said = Number.isNaN(value)
-            ? blanks[Math.floor((first + number) / each)]
-            : `${panel.noun} ${exact(value)}`;
+          said = Number.isNaN(value) ? blanks[Math.floor((first + number) / each)] : `${panel.noun} ${exact(value)}`;
         return `${name} ${first + number}${said}`;
       },
     },

@@ -27,9 +27,7 @@ function placed({ places, items, slots }, { em, width, narrow }) {
     foot = !narrow && places.some(place => place.foot.length),
     high = (HEAD + SLOT * slots.length + (foot ? FOOT : 0) + 0.2) * em,
     // The ways back in an even row run under it.
-    backs = items.filter(
-      ({ way }) => way.length && way[1][0] < way[0][0] && spotOf(way[0][0], columns)[1] % 2 === 0,
-    ),
+    backs = items.filter(({ way }) => way.length && way[1][0] < way[0][0] && spotOf(way[0][0], columns)[1] % 2 === 0),
     under = backs.length ? (0.7 + LANE * backs.length) * em : 0;
   return {
     ...{ columns, rows, gap, foot, high, backs, under },
@@ -78,12 +76,7 @@ export function draw(panel, box) {
       ...{ align: 'right', bold: now },
     });
     made.text(`${name} note`, [x + 0.5 * em, y + 2.4 * em, wide - em], fit(place.note, wide - em));
-    if (foot)
-      made.text(
-        `${name} foot`,
-        [x + 0.5 * em, y + high - 0.5 * em, wide - em],
-        place.foot[step] ?? '',
-      );
+    if (foot) made.text(`${name} foot`, [x + 0.5 * em, y + high - 0.5 * em, wide - em], place.foot[step] ?? '');
     made.add(`${name} area`, 'area', [x, y, wide, high], { datum: place.datum, tip: place.tip });
     slots.forEach((slot, k) => {
       const [sx, sy, sw, sh] = slotOf([n, k]);
@@ -135,8 +128,7 @@ export function draw(panel, box) {
       name = key(item),
       enter = item.way.length ? { enter: { rect: slotOf(item.way[0]) } } : {};
     made.rect(name, rect, { fill: pale(item.colour, dim ? 0.4 : 1), ease: 'both', ...enter });
-    if (dim)
-      made.rect(`${name} edge`, rect, { stroke: colour(item.colour), width: 1.5, dash: [4, 3] });
+    if (dim) made.rect(`${name} edge`, rect, { stroke: colour(item.colour), width: 1.5, dash: [4, 3] });
     made.text(
       `${name} text`,
       [rect[0] + each / 2, y + 0.5 * h + 0.36 * small, each - 4],

@@ -27,11 +27,7 @@ function placed(panel, { lines, width }) {
     sum = key => rows.reduce((all, row) => all + row[key], 0),
     titles = panel.groups.filter(({ title }) => title).length,
     feet = panel.groups.filter(({ said }) => said.length).length,
-    fixed =
-      TITLE * titles +
-      (FOOT * feet + sum('strip')) +
-      (panel.units.length ? AXIS : 0) +
-      LINE * notes.length;
+    fixed = TITLE * titles + (FOOT * feet + sum('strip')) + (panel.units.length ? AXIS : 0) + LINE * notes.length;
   return { rows, notes, fixed, least: sum('least'), most: sum('most') };
 }
 
@@ -44,10 +40,7 @@ export function draw(panel, box) {
   const { em, small, made, step, paint, wide, pale, ink, colour, x: left, id } = box,
     { groups, rows, spans, gaps, links, length, units } = panel,
     { rows: ranges, notes, fixed, least, most } = placed(panel, box),
-    share = Math.max(
-      0,
-      Math.min(1, (box.height / em - fixed - least) / Math.max(0.1, most - least)),
-    ),
+    share = Math.max(0, Math.min(1, (box.height / em - fixed - least) / Math.max(0.1, most - least))),
     widestOf = texts => Math.max(0, ...texts.map(text => wide(text))),
     mark = rows.some(({ colour: own }) => own) ? 0.8 * em : 0,
     label = Math.min(0.26 * box.width, mark + widestOf(rows.map(({ name }) => name)) + 0.9 * em),
@@ -60,8 +53,7 @@ export function draw(panel, box) {
     beginOf = g => ofStep(groups[g].begins),
     inside = (g, time) => Math.max(0, Math.min(length, time - beginOf(g))),
     at = (r, time) => from + (inside(rows[r].group, time) / length) * room,
-    seen = ({ row, start, end }) =>
-      end >= beginOf(rows[row].group) && start <= beginOf(rows[row].group) + length,
+    seen = ({ row, start, end }) => end >= beginOf(rows[row].group) && start <= beginOf(rows[row].group) + length,
     isNow = ({ now }) => now.includes(step),
     lineAt = (y, high) => y + high / 2 + 0.36 * small;
 
@@ -78,8 +70,7 @@ export function draw(panel, box) {
       let x = left;
       const add = (key, text, more) => {
         const size = wide(text, more.bold);
-        if (text && x + size <= left + box.width)
-          made.text(`${name} ${key}`, [x, line], text, more);
+        if (text && x + size <= left + box.width) made.text(`${name} ${key}`, [x, line], text, more);
         x += size + 0.6 * em;
       };
       made.text(name, [x, line, box.width], title, { bold: true });
@@ -103,10 +94,7 @@ export function draw(panel, box) {
       made.rect(`${name} band`, frame, { fill: pale('primary', 0.16), ease: 'both' });
       frames.push([g, frame]);
       const text = ofStep(group.said) ?? '',
-        middle = Math.max(
-          from + wide(text) / 2,
-          Math.min((start + end) / 2, from + room - wide(text) / 2),
-        );
+        middle = Math.max(from + wide(text) / 2, Math.min((start + end) / 2, from + room - wide(text) / 2));
       if (text) made.text(`${name} said`, [middle, y + em], text, { align: 'center', hint: true });
     }
     if (group.said.length) y += FOOT * em;
@@ -114,8 +102,7 @@ export function draw(panel, box) {
   rows.forEach((row, r) => {
     const place = places[r],
       name = `${id} row ${r}`;
-    if (row.colour)
-      made.rect(`${name} mark`, [left, place.y + 2, 0.45 * em, place.h - 4], { fill: row.colour });
+    if (row.colour) made.rect(`${name} mark`, [left, place.y + 2, 0.45 * em, place.h - 4], { fill: row.colour });
     const words = label - mark - 0.5 * em,
       end = ofStep(texts[r]);
     made.text(`${name} name`, [left + mark, lineAt(place.y, place.h), words], row.name);
@@ -129,8 +116,7 @@ export function draw(panel, box) {
     const { datum, tip } = row;
     if (!Object.keys(datum).length) return;
     made.add(`${name} area`, 'area', [from, place.y, room, place.h], { datum, tip });
-    if (row.end)
-      made.add(`${name} end area`, 'area', [from + room, place.y, after, place.h], { datum, tip });
+    if (row.end) made.add(`${name} end area`, 'area', [from + room, place.y, after, place.h], { datum, tip });
   });
 
   // ---- gaps: the shade of a late part, a bracket, and a length ----
@@ -145,11 +131,10 @@ export function draw(panel, box) {
       bold = isNow(gap);
     if (!seen(gap)) return;
     if (gap.late !== null)
-      made.rect(
-        `${name} late`,
-        [x, place.y + 3, at(gap.row, Math.min(gap.late, gap.end)) - x, place.h - 6],
-        { fill: pale(gap.colour, 0.4), hint: true },
-      );
+      made.rect(`${name} late`, [x, place.y + 3, at(gap.row, Math.min(gap.late, gap.end)) - x, place.h - 6], {
+        fill: pale(gap.colour, 0.4),
+        hint: true,
+      });
     const corners = [foot - 4, foot, foot, foot - 4].map((py, k) => [k < 2 ? x : x + w, py]);
     made.add(name, 'way', null, {
       ...{ points: corners, stroke: paint.text, width: bold ? 3 : 1.5, head: 0 },

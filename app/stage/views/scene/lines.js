@@ -4,9 +4,7 @@ const LINE = 1.3; // of small text
 const textOf = (texts, step) => texts[step] ?? texts[0] ?? '';
 // The most lines that any step needs, of each entry.
 const needs = ({ lines }, { width, lines: wrap }) =>
-  lines.map(({ texts }) =>
-    Math.max(...[...new Set(texts)].map(text => wrap(text, width, 9).length)),
-  );
+  lines.map(({ texts }) => Math.max(...[...new Set(texts)].map(text => wrap(text, width, 9).length)));
 
 export function heights(panel, box) {
   const high = needs(panel, box).reduce((sum, one) => sum + one, 0) * LINE * box.small;
@@ -35,8 +33,7 @@ export function draw(panel, box) {
       ['area', datum, [x, top, room, high[n] * line]],
       ['end area', end_datum, [x + room, top, width - room, line]],
     ])
-      if (Object.keys(one).length)
-        made.add(`${id} ${n} ${key}`, 'area', rect, { datum: one, tip: '' });
+      if (Object.keys(one).length) made.add(`${id} ${n} ${key}`, 'area', rect, { datum: one, tip: '' });
     top += high[n] * line;
   });
 }

@@ -29,9 +29,7 @@ export function draw(panel, box) {
     if (!row || h > 2.2 * small)
       made.text(`${id} row ${row}`, [left - 0.3 * em, line], `${first + row}`, { align: 'right' });
   made.add(`${id} image`, 'image', area, {
-    image: box.image(panel, at[step], columns, rows, number =>
-      Number.isNaN(there[number]) ? undefined : now[number],
-    ),
+    image: box.image(panel, at[step], columns, rows, number => (Number.isNaN(there[number]) ? undefined : now[number])),
   });
   made.rect(`${id} edge`, area, { stroke: paint.border });
   if (lines * (w / columns) > 6)

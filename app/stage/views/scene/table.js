@@ -11,9 +11,7 @@ const LEAST = 1.5, // em: the least and the most height of a row
 /** @param {story.Table} panel @param {PanelBox} box */
 function placed(panel, { em, width, narrow, wide, lines }) {
   const { rows, columns, groups } = panel,
-    wished = Math.max(
-      ...rows.map(({ name, note }) => wide(name, true) + (narrow ? 0 : wide(note) + 0.8 * em)),
-    ),
+    wished = Math.max(...rows.map(({ name, note }) => wide(name, true) + (narrow ? 0 : wide(note) + 0.8 * em))),
     label = Math.min((narrow ? 0.26 : 0.24) * width, wished + 1 * em),
     split = (narrow ? 0.4 : SPLIT) * em,
     count = Math.max(1, groups.length),
@@ -30,10 +28,7 @@ const above = (panel, lines) => (panel.groups.length ? TITLE + LINE * lines : 0)
 export function heights(panel, box) {
   const { wanted } = placed(panel, box),
     rows = panel.rows.length;
-  return [
-    (above(panel, 0) + LEAST * rows) * box.em,
-    (above(panel, box.narrow ? 0 : wanted) + MOST * rows) * box.em,
-  ];
+  return [(above(panel, 0) + LEAST * rows) * box.em, (above(panel, box.narrow ? 0 : wanted) + MOST * rows) * box.em];
 }
 
 /** @param {story.Table} panel @param {PanelBox} box */
@@ -78,11 +73,7 @@ export function draw(panel, box) {
     place.texts[n]
       .slice(0, lines)
       .forEach((line, k) =>
-        made.text(
-          `group ${id} ${n} ${k}`,
-          [x, box.y + Math.floor((2.2 + k * LINE) * em), room],
-          line,
-        ),
+        made.text(`group ${id} ${n} ${k}`, [x, box.y + Math.floor((2.2 + k * LINE) * em), room], line),
       );
   });
   columns.forEach(({ name }, n) => {
@@ -111,13 +102,9 @@ export function draw(panel, box) {
     const room = place.w - 10;
     /** @type {[number, number, number]} */
     const middle = [at(cell.column) + place.w / 2, rowAt(cell.row) + row / 2 + 0.36 * small, room];
-    made.rect(
-      `frame ${id} ${key(cell)}`,
-      [at(cell.column) + 2, rowAt(cell.row) + 2.5, place.w - 5, row - 4],
-      {
-        ...{ fill: paint.background, stroke: colour(cell.colour), width: 2 },
-      },
-    );
+    made.rect(`frame ${id} ${key(cell)}`, [at(cell.column) + 2, rowAt(cell.row) + 2.5, place.w - 5, row - 4], {
+      ...{ fill: paint.background, stroke: colour(cell.colour), width: 2 },
+    });
     made.text(`text ${id} ${key(cell)}`, middle, fit(cell.texts, room, true), {
       ...{ align: 'center', bold: true },
     });
@@ -172,9 +159,7 @@ export function draw(panel, box) {
       first = cells.findIndex(one => one.row === cell.row && one.column === cell.column);
     if (isNow(cell)) made.rect(`now ${id} ${cell.column}`, whole, { stroke: paint.text, width: 2 });
     const { datum, go } = cell,
-      tips = cells
-        .filter(one => one.row === cell.row && one.column === cell.column)
-        .map(one => one.tip);
+      tips = cells.filter(one => one.row === cell.row && one.column === cell.column).map(one => one.tip);
     if (first === n)
       made.add(`area ${id} ${cell.row} ${cell.column}`, 'area', whole, {
         ...{ datum, go, tip: tips.join('\n') },
