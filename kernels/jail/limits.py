@@ -7,7 +7,7 @@ MIB = 2**20
 
 @dataclass(frozen=True)
 class Limits:
-    """What a command in the jail may use.
+    """The limits of a command in the jail.
 
     seconds: of a clock. The CPU time has the same limit for each process.
     memory_bytes: address space of each process.

@@ -211,7 +211,7 @@ def _spans(row: int, visit: ServedVisit, steps: int) -> list[Span]:
 
 
 def _told(visit: ServedVisit, step: int) -> str:
-    """What a request does in a step."""
+    """The work of a request in a step."""
     name, start, end = visit["name"], visit["start"], visit["end"]
     parent, prompt, shared, gone = visit["parent"], visit["prompt"], visit["shared"], visit["gone"]
     tokens = shared + prompt + max(0, min(step, end) - start)

@@ -1,7 +1,7 @@
-"""What each launch of a fused kernel, and of the separate kernels that it replaces, moves between memory and chip.
+"""The moves of each launch between memory and chip: of a fused kernel, and of the separate kernels that it replaces.
 
 Executed runs log every access of global memory, with its place and its bytes. A byte counts once in each launch: caches
-answer the repeats. The requested bytes are those of all accesses.
+answer the repeats. The requested bytes count all accesses.
 """
 
 from collections.abc import Mapping, Sequence
@@ -72,7 +72,7 @@ def tensors(moves: pd.DataFrame, runs: Sequence[Run], meanings: Mapping[str, str
     meanings: of some tensors, by their names.
     Columns: size: bytes in memory. shape: with its type. part: its meaning, or input, output or between launches.
         separate, fused: the bytes that each side moves. saved: their difference.
-        kept: never (the fused kernel never moves it), once (it moves fewer bytes of it) or "".
+        kept: never (the fused kernel never moves it), once (it moves fewer of its bytes) or "".
         writer, reader: the separate launches that hand it on, or -1.
     """
     known = {symbol: tensor for run in runs for symbol, tensor in axes.tensors(run.request).items()}

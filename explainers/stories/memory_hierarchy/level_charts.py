@@ -271,7 +271,7 @@ def _beside(base: alt.Chart, x: alt.X, end: float, row: int, middle: float) -> a
     """Returns the name of a band or rule, on the side with more room.
 
     end: its right end, in bytes.
-    middle: left of it, the name is on the right side.
+    middle: before it, the name is on the right side.
     """
     right = end < middle
     text = base.mark_text(align="left" if right else "right", baseline="top", dx=5 if right else -5, dy=4 + ROW * row)

@@ -39,7 +39,7 @@ def data_of(timeline: Timeline, label: str) -> Row:
 
 
 def asked(schedule: Schedule, frames: Sequence[GridFrame]) -> Row:
-    """What the questions ask of a grid with known times.
+    """The numbers of the questions about a grid with known times.
 
     at_once: the most blocks at a begin of one, busiest: the last step up to it. last: the block that ends last, or {}.
     """

@@ -92,7 +92,7 @@ def _power(before: float, m: float) -> str:
 
 
 def _tell_scores(part: pd.DataFrame) -> tuple[str, bool]:
-    """The sentence on a tile's scores, and whether all of them are NaN."""
+    """The sentence on a tile's scores, and whether all are NaN."""
     first, last = int(part.col.min()), int(part.col.max())
     meets = f"The row meets keys {first} to {last}." if first < last else f"The row meets key {first}."
     if part.value.isna().all():

@@ -132,7 +132,7 @@ def steps_of(data: Names) -> list[Row]:
 
 
 def asked(data: Names, steps: Sequence[Names]) -> Row:
-    """What the questions compare.
+    """The numbers of the questions.
 
     sent: bytes of the last GPU, and its rounds. balance: the pairs of the GPUs. scaled: the merge with the smallest
     factor, or None.

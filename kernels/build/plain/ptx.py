@@ -78,7 +78,7 @@ class Statement:
 
 
 def statements(text: str) -> list[Statement]:
-    """The asm statements of a text, those of its used macros too."""
+    """The asm statements of a text and of its used macros."""
     code, defined = tokens(text), macros(text)
     uses = Counter(token.text for part in (code, *defined) for token in part)
     listed = [code, *(each for each in defined if each and uses[each[0].text] > 1)]

@@ -74,7 +74,7 @@ class GraphCosts:
 
 
 def plain(plan: Plan) -> bool:
-    """Whether the host's calls are one launch for each kernel on one stream, or one graph of them."""
+    """Whether the host's calls are one launch for each kernel on one stream, or in one graph."""
     launches = plan.launches
     others = any(one.stream or one.fetch or one.has_attributes or one.parent for one in launches)
     return not others and not any(tensor.initial is Initial.ZERO for tensor in plan.written)
