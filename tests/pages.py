@@ -76,11 +76,12 @@ def page_of(path):
 
 
 def decoded(made):
-    """What the browser gets of a Stage, or of a tab's blocks, and in how many bytes."""
+    """What the browser gets of a Stage, or of a tab's blocks, and in how many compressed bytes."""
+    from app.store import disk
     from explainers.story import encoding
 
     data = encoding.encode(made)
-    return encoding.decode(data), len(data)
+    return encoding.decode(data), len(disk.pack(data))
 
 
 def flat(blocks):

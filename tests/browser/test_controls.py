@@ -1,7 +1,5 @@
 """The stage's own controls: chips and their lists, the divider, what hides probes, values of pictures by keyboard."""
 
-import re
-
 import pytest
 from browser.conftest import shown
 from browser.stepping import choose, point_at, press, rail, step_of
@@ -146,7 +144,7 @@ def test_two_panes_hide_their_probes_together(visit):
 # ---- values by keyboard ----
 
 
-def test_what_the_keyboards_cursor_is_on_is_announced_and_a_guess_has_the_questions_tolerance(visit):
+def test_what_the_keyboards_cursor_is_on_is_announced(visit):
     page = visit(f"/tiling?{SMALL}")
     page.mouse.move(*point_at(page, "Matrices", tensor="Q", query=3, dim=5))
     assert not page.evaluate(HEARD)  # a pointer is not
@@ -154,17 +152,6 @@ def test_what_the_keyboards_cursor_is_on_is_announced_and_a_guess_has_the_questi
     press(page, "Alt+ArrowRight")
     said = page.locator(".wg .tip:not([hidden])").inner_text().replace("\n", "; ")
     assert said and page.evaluate(HEARD) == [said]
-    stage = page.evaluate("performance.getEntriesByType('resource').map(e => e.name).find(n => n.includes('/wg/'))")
-    version = re.sub(r"(/wg/\w+)/.*", r"\1/shell/answers.js", stage)
-    close = "async ([url, guess, answer, tolerance]) => (await import(url)).isClose(guess, { answer, tolerance })"
-    for guess, answer, tolerance, right in [
-        (2.1, 2.0, 0.1, True),
-        (2.3, 2.0, 0.1, False),
-        (3, 2, 0, False),
-        (2, 2, 0, True),
-        (0.5, 0.5, 0, True),
-    ]:
-        assert page.evaluate(close, [version, guess, answer, tolerance]) == right
 
 
 @pytest.mark.parametrize("path", ["timing", "memory_hierarchy"])
