@@ -19,7 +19,7 @@ from explainers.story import glossary
 from kernels.catalog import KERNELS, current
 from kernels.run import workers
 
-MAX_BYTES = 500_000  # of a default stage, as it is sent
+MAX_BYTES = 1_000_000  # of a default stage, as it is sent
 KERNELS_OF = [(path, kernel) for path, story in STORIES.items() for kernel in page_of(story.path).kernels or ("",)]
 
 
@@ -72,7 +72,7 @@ SHORT = {"fusion", "launches", "ring", "patterns", "memory_hierarchy"}  # pages 
 
 
 def check_texts(path, stage):
-    """No text of a page lacks a value, and no sentence of a SHORT page is longer than 25 words. None can begin an option."""
+    """No text lacks a value. A sentence of a SHORT page has at most 25 words. None can begin an option."""
     said = [text for frame in stage.frames for text in frame.get("sentences") or [frame["sentence"]]]
     asked = [text for one in stage.questions for text in (one["text"], one["why"], *one["options"], *one["reasons"])]
     texts = [*said, stage.summary, *asked, *(frame.get("details") or "" for frame in stage.frames)]
