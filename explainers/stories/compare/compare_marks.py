@@ -59,7 +59,7 @@ def tensor_cores_sentence(marked: Marked) -> str:
         return ""
     needed = [share * pipeline_bars.resident(one, 0) for share, one in zip(shares, marked.both) if share is not None]
     fed = [pipeline_bars.fed(pipeline, 0) for pipeline in marked.both]
-    return WORDS.say("tensor_cores", {"needed": needed, "fed": () if None in fed else fed})
+    return WORDS.say("fed", {"needed": needed, "fed": () if None in fed else fed})
 
 
 def phases_sentence(marked: Marked) -> str:

@@ -12,7 +12,7 @@ from explainers.stories.precision.error_tables import TITLES, WORDS, Replays, pe
 from explainers.stories.precision.replay import STAGES, Replay, rms
 from explainers.story import axes, picture, questions, scene, stage
 from explainers.story.base import Part, Runner, Story
-from explainers.story.glossary import figure
+from explainers.story.glossary import figure, logged
 from explainers.story.stage import Block, Stage, State, Tab, View
 from explainers.story.words import Row
 from kernels.core.dtypes import DTYPES, element_type
@@ -267,7 +267,7 @@ def view(replays: Replays, absent: Sequence[tuple[str, str]] = ()) -> View:
                 go=n + 1,
                 datum={"step": name},
                 tip="\n".join(
-                    f"{one.label}: {TITLES[name]} moves O by {one.sizes[n + 1]:.6g} (RMS)" for one in replays.all
+                    f"{one.label}: {TITLES[name]} moves O by {logged(one.sizes[n + 1])} (RMS)" for one in replays.all
                 ),
             )
             for n, name in enumerate(STAGES[1:])
@@ -284,7 +284,7 @@ def view(replays: Replays, absent: Sequence[tuple[str, str]] = ()) -> View:
                 strong=one is made,
                 datum={"type": one.label},
                 tip=f"{one.label}, {one.request.kernel.name}, rows {one.rows[0]} to {one.rows[1] - 1}\n"
-                f"RMS error of O: {one.so_far[-1]:.6g}",
+                f"RMS error of O: {logged(one.so_far[-1])}",
             )
             for one, length in zip(replays.all, ends)
         ],
