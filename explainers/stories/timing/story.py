@@ -428,7 +428,7 @@ def figures(shown: Shown) -> list[Block]:
         timing_tables.exponent_sentence(own, field),
         *timing_tables.crossing_sentences(rows, field),
     ]
-    names = {"points": len(rows), "name": shown.name, "paged": own["name"].isin(PAGED).any()}
+    names = {"points": len(rows), "name": shown.name, "of_pages": own["name"].isin(PAGED).any()}
     table = timing_tables.figures_table(rows, field, shown.name)
     return [*(stage.text(one) for one in said if one), stage.table(table, WORDS.say("figures", names))]
 

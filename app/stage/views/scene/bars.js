@@ -1,6 +1,7 @@
 // Bars on one scale, under a title and above a note: explainers/story/scene.py Bars.
 const TITLE = 1.4, // em: the title
   BAR = 1.4, // em: a bar with its gap, from the least to the most
+  NARROW = 1.3, // its least on a phone
   MOST = 1.8,
   TALL = 2.8, // of tall bars
   PIECES = 6, // em: the most of a bar with pieces
@@ -13,9 +14,11 @@ const around = (panel, { em, small }) => (TITLE + (panel.note ? NOTE : 0)) * em 
 const most = ({ bars, tall, columns }) =>
   bars.some(({ pieces }) => pieces.length) ? PIECES : tall ? TALL : columns.length ? MOST : BAR;
 
+const leastOf = ({ narrow }) => (narrow ? NARROW : BAR);
+
 export function heights(panel, box) {
   const rows = panel.bars.length * box.em;
-  return [around(panel, box) + BAR * rows, around(panel, box) + most(panel) * rows];
+  return [around(panel, box) + leastOf(box) * rows, around(panel, box) + most(panel) * rows];
 }
 
 // The left edge and the width of each column between names and bars. A phone has the first one.
@@ -44,7 +47,7 @@ export function draw(panel, box) {
     top = y + TITLE * em + headLines(panel) * HEAD * small,
     row = Math.min(
       Math.max(MOST, most(panel)) * em,
-      Math.max(BAR * em, (box.height - around(panel, box)) / bars.length),
+      Math.max(leastOf(box) * em, (box.height - around(panel, box)) / bars.length),
     ),
     high = row - 0.25 * em;
   made.text(`${id} title`, [x, y + em, width], fit(title, width, true), { bold: true });

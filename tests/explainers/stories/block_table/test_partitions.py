@@ -1,4 +1,5 @@
 import json
+import re
 
 import numpy as np
 import pytest
@@ -137,11 +138,14 @@ def test_pages_that_sequences_share_are_held_once():
 def test_the_stage_has_a_step_for_each_query_head_and_a_named_panel_for_each_ratio():
     found = [reads("two_chats", kv)[0] for kv in (4, 2, 1)]
     made = kv_heads.stage_of(found, None)
-    panels = made.views[0].meta["panels"]
-    assert [p["title"] for p in panels] == ["MHA 4:4 (multi-head)", "GQA 4:2 (grouped)", "MQA 4:1 (multi-query)"]
-    assert [p["links"] for p in panels] == [one.links for one in found]
-    assert [p["held"] for p in panels] == [one.held for one in found]
-    assert made.views[0].meta["types"] == {"fp32": 4, "fp16 or bf16": 2, "fp8": 1} and not made.side
+    ((lanes,),) = made.views[0].meta.lines
+    titles = [group.title for group in lanes.groups]
+    assert titles == ["MHA 4:4 (multi-head)", "GQA 4:2 (grouped)", "MQA 4:1 (multi-query)"]
+    assert [group.value for group in lanes.groups] == [f"holds {one.held:,} bytes of K and V" for one in found]
+    links = [re.search(r"^(.+): query head (\d+) reads KV head (\d+)$", span.tip) for span in lanes.spans]
+    said = {(link[1], int(link[2]), int(link[3])) for link in links if link}
+    assert said == {(title, *link) for title, one in zip(titles, found) for link in one.links}
+    assert made.views[0].meta.types == {"fp32": 4, "fp16 or bf16": 2, "fp8": 1} and not made.side
     assert (
         len(made.frames) == 4
         and "shares it with 1 other (GQA 4:2) and shares it with 3 others (MQA 4:1)." in made.frames[0]["sentence"]
