@@ -169,7 +169,7 @@ class KernelSpec:
         return self.solves_class(problem.problem_type)
 
     def solves_class(self, kind: type[Problem]) -> bool:
-        return self.problem_type is kind
+        return kind is self.problem_type
 
     def same_problems(self, other: "KernelSpec") -> bool:
         """Whether both kernels solve problems of one class."""
