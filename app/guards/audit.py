@@ -58,22 +58,6 @@ def note(event: str, page: str, **facts: str) -> None:
     if not LOGGER.isEnabledFor(logging.INFO):
         return
     address, _, browser = page.partition("/")[0].partition(" ")
-    missing = _missing(address)
-    if missing is None:
-        return
-    line = {
-        "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
-        "event": event,
-        "address": address,
-        "browser": "" if browser == address else hashlib.sha256(browser.encode()).hexdigest()[:8],
-        **{name: text[:LONGEST] for name, text in facts.items()},
-        **({"missing": missing} if missing else {}),
-    }
-    LOGGER.info("%s", json.dumps(line))
-
-
-def _missing(address: str) -> int | None:
-    """The number of events of the address without a line since its last one. None: this event gets no line either."""
     now = time.monotonic()
     with _lock:
         begin, count = _lines.get(address, (now, 0))
@@ -85,4 +69,14 @@ def _missing(address: str) -> int | None:
         _lines.move_to_end(address)
         while len(_lines) > MOST_ADDRESSES:
             _lines.popitem(last=False)
-    return left_out if count < MOST else None
+    if count >= MOST:
+        return
+    line = {
+        "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
+        "event": event,
+        "address": address,
+        "browser": "" if browser == address else hashlib.sha256(browser.encode()).hexdigest()[:8],
+        **{name: text[:LONGEST] for name, text in facts.items()},
+        **({"missing": left_out} if left_out else {}),
+    }
+    LOGGER.info("%s", json.dumps(line))

@@ -18,7 +18,6 @@ from kernels.errors import BuildError, WarpglassError
 from kernels.opening.command import proposed
 from kernels.run import check, execute
 from kernels.run.backends import cpu
-from kernels.run.results import Run
 
 FEW, EASY = 6, 400_000  # problems after a pause in typing, of at most so many steps of the CPU
 WRONG = {False: 1, True: 3}  # wrong problems, after which the rest is left out: of a few, or of all
@@ -119,24 +118,20 @@ def _line_of_wrong(kernel: KernelSpec, case: Case) -> int:
         gap = np.abs(array.astype(np.float64) - truth[error.output])
         wrong = np.flatnonzero(~(gap <= error.allowed))  # a NaN is never <=
         if wrong.size:
-            return _last_write(run, error.output, int(wrong[0]) * array.itemsize)
+            offset = int(wrong[0]) * array.itemsize
+            frame = run.trace.frame("file", "line", "event", "space", "tensor", "offset", "bytes")
+            symbols = [symbol for symbol, of in kernel.tensor_of_symbol.items() if of == error.output]
+            hit = (
+                frame.event.isin(["store", "atomic"])
+                & (frame.space == "global")
+                & frame.tensor.isin(symbols)
+                & (frame.file == kernel.path.name)
+                & (frame.offset <= offset)
+                & (offset < frame.offset + frame.bytes)
+            )
+            lines = frame.line[hit]
+            return int(lines.iloc[-1]) if len(lines) else 0
     return 0
-
-
-def _last_write(run: Run, tensor: str, offset: int) -> int:
-    kernel = run.request.kernel
-    frame = run.trace.frame("file", "line", "event", "space", "tensor", "offset", "bytes")
-    symbols = [symbol for symbol, of in kernel.tensor_of_symbol.items() if of == tensor]
-    hit = (
-        frame.event.isin(["store", "atomic"])
-        & (frame.space == "global")
-        & frame.tensor.isin(symbols)
-        & (frame.file == kernel.path.name)
-        & (frame.offset <= offset)
-        & (offset < frame.offset + frame.bytes)
-    )
-    lines = frame.line[hit]
-    return int(lines.iloc[-1]) if len(lines) else 0
 
 
 def _proposal(text: str) -> tuple[str, str]:

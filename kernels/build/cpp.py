@@ -58,7 +58,9 @@ class Toolchain:
         # may still hide the fault. NVRTC has no such option: a GPU build cannot show this fault.
         # Stack clash protection: a large frame touches each of its pages and cannot jump over a stack's guard.
         # -z defs: a function without a definition is an error of the build, and not of the load.
-        fma = ["-mfma"] if _has_fma() else []
+        cpuinfo = Path("/proc/cpuinfo")  # without fused multiply-add, fmaf is exact but slow
+        has_fma = cpuinfo.exists() and re.search(r"^flags\s*:.*\bfma\b", cpuinfo.read_text(), re.M)
+        fma = ["-mfma"] if has_fma else []
         self.options = ["-std=c++17", OPTIMIZED, "-ffp-contract=off", "-fstack-clash-protection", "-Wl,-z,defs", *fma]
         self.options += [option for option in (PATTERN, INVARIANTS) if _takes(self.command, option)]
         # gold reads libstdc++ four times as fast as ld: 15 ms instead of 60 ms for each library.
@@ -186,9 +188,3 @@ def own_library(source: Path, options: Sequence[str], what: str, libraries: Sequ
         return {}
 
     return cache.get(cache.key_of(*command, *libraries, source.read_text()), name, make)[0] / name
-
-
-def _has_fma() -> bool:
-    """Whether an x86 processor has fused multiply-add. If not, fmaf is exact but slow."""
-    cpuinfo = Path("/proc/cpuinfo")
-    return cpuinfo.exists() and re.search(r"^flags\s*:.*\bfma\b", cpuinfo.read_text(), re.M) is not None

@@ -168,7 +168,15 @@ def _argument(arg: Any, names: Mapping[str, object], tensors: set[str], where: s
     if isinstance(arg, dict) and "texture" in arg:
         return Texture(_known(arg["texture"], tensors, where), int(arg.get("dimensions", 1)))
     if isinstance(arg, dict):
-        return _struct(arg["struct"], names, where)
+        values = list[np.ndarray]()  # of a struct by value, with members aligned as in C. A tuple becomes an array
+        for part in arg["struct"]:
+            kind, _, expression = part.partition(" ")
+            values.append(np.atleast_1d(np.asarray(evaluate(expression, names, where), SCALARS[kind])))
+        layout = np.dtype([(f"f{n}", v.dtype, v.shape) for n, v in enumerate(values)], align=True)
+        made = np.zeros(1, layout)
+        for n, value in enumerate(values):
+            made[f"f{n}"] = value
+        return made.view(f"V{layout.itemsize}")[0]
     kind, _, expression = arg.partition(" ")
     if not expression:
         return _known(named(arg, names, where), tensors, where)
@@ -181,19 +189,6 @@ def _known(name: str, tensors: set[str], where: str) -> str:
             f"{where}: there is no tensor {name!r}. This problem and kernel have {', '.join(sorted(tensors))}."
         )
     return name
-
-
-def _struct(parts: list[str], names: Mapping[str, object], where: str) -> np.void:
-    """A struct by value, with members aligned as in C. A tuple becomes an array."""
-    values = list[np.ndarray]()
-    for part in parts:
-        kind, _, expression = part.partition(" ")
-        values.append(np.atleast_1d(np.asarray(evaluate(expression, names, where), SCALARS[kind])))
-    layout = np.dtype([(f"f{n}", v.dtype, v.shape) for n, v in enumerate(values)], align=True)
-    made = np.zeros(1, layout)
-    for n, value in enumerate(values):
-        made[f"f{n}"] = value
-    return made.view(f"V{layout.itemsize}")[0]
 
 
 def scalar_kinds() -> str:

@@ -15,7 +15,6 @@ import time
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import NoReturn
 
 from kernels.errors import BackendUnavailable
 from kernels.jail import filter
@@ -60,7 +59,17 @@ def call(function: Callable[[], bytes], reads: Sequence[Path], limits: Limits) -
     ours, theirs = os.pipe()
     child = os.fork()
     if not child:
-        _inside(function, reads, limits, theirs)
+        try:
+            # leaves the answer's pipe, and nothing behind the standard descriptors
+            nowhere = os.open(os.devnull, os.O_RDWR)
+            for number in range(3):
+                os.dup2(nowhere, number)
+            os.closerange(3, theirs)
+            os.closerange(theirs + 1, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+            _confine(reads, limits)
+            os.write(theirs, function()[: ANSWER_BYTES - len(_WHOLE)] + _WHOLE)
+        finally:
+            os._exit(3)
     os.close(theirs)
     try:
         end = time.monotonic() + limits.seconds
@@ -92,25 +101,6 @@ def answer_of(pipe: int, end: float, is_open: Callable[[bytes], bool]) -> tuple[
             break
         answer += data
     return answer, False
-
-
-def _inside(function: Callable[[], bytes], reads: Sequence[Path], limits: Limits, pipe: int) -> NoReturn:
-    """The child: confines itself, calls the function, and ends."""
-    try:
-        _close_others(pipe)
-        _confine(reads, limits)
-        os.write(pipe, function()[: ANSWER_BYTES - len(_WHOLE)] + _WHOLE)
-    finally:
-        os._exit(3)
-
-
-def _close_others(pipe: int) -> None:
-    """Leaves the answer's pipe, and nothing behind the standard descriptors."""
-    nowhere = os.open(os.devnull, os.O_RDWR)
-    for number in range(3):
-        os.dup2(nowhere, number)
-    os.closerange(3, pipe)
-    os.closerange(pipe + 1, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
 
 
 def _confine(reads: Sequence[Path], limits: Limits) -> None:

@@ -50,7 +50,16 @@ def sustained(enqueuers: Sequence[Enqueue], before: Enqueue, once_us: float) -> 
     If Python enqueues runs more slowly than the GPU finishes them, the chip waits between batches of runs. Clock and
     power then stay empty.
     """
-    period, enqueuing = _paces(enqueuers, before, once_us)
+    import cupy
+
+    runs = max(2, min(TRIED_RUNS, math.ceil(1e6 * TRIED_SECONDS / max(once_us, 1.0))))
+    started = time.perf_counter()
+    for n in range(runs):
+        before()
+        enqueuers[n % len(enqueuers)]()
+    enqueued = time.perf_counter()
+    cupy.cuda.runtime.deviceSynchronize()
+    period, enqueuing = (time.perf_counter() - started) / runs, (enqueued - started) / runs + clock.EVENTS_SECONDS
     if period >= AHEAD * enqueuing:
         times, (mhz, watts) = _without_pause(enqueuers, before, period)
     else:
@@ -61,20 +70,6 @@ def sustained(enqueuers: Sequence[Enqueue], before: Enqueue, once_us: float) -> 
         times = times[len(times) // 5 :]  # the first fifth is the load before
     low, median, high = (round(float(v), 3) for v in np.percentile(times, (10, 50, 90)))
     return Sustained(median, low, high, mhz, watts)
-
-
-def _paces(enqueuers: Sequence[Enqueue], before: Enqueue, once_us: float) -> tuple[float, float]:
-    """(seconds of a run with its untimed part, Python's seconds to enqueue both with two events)."""
-    import cupy
-
-    runs = max(2, min(TRIED_RUNS, math.ceil(1e6 * TRIED_SECONDS / max(once_us, 1.0))))
-    started = time.perf_counter()
-    for n in range(runs):
-        before()
-        enqueuers[n % len(enqueuers)]()
-    enqueued = time.perf_counter()
-    cupy.cuda.runtime.deviceSynchronize()
-    return (time.perf_counter() - started) / runs, (enqueued - started) / runs + clock.EVENTS_SECONDS
 
 
 def _without_pause(enqueuers: Sequence[Enqueue], before: Enqueue, period: float) -> tuple[list[float], State]:

@@ -209,7 +209,8 @@ def figures(flops: int, side: Side, rival: Side, state: str) -> dict[str, object
         us = float(np.median(mine.times[state]))
         made |= {f"{who}us": round(us, 3), f"{who}tflops": round(flops / 1e6 / us, 1)}
         for what, values in zip(("clock", "power"), zip(*mine.states[state])):
-            made[f"{who}{what}"] = _median(values)
+            known = [value for value in values if value is not None]
+            made[f"{who}{what}"] = round(float(np.median(known))) if known else None
     if state in side.times and state in rival.times:
         pairs = np.stack([side.times[state], rival.times[state]], 1)
         ratios = pairs[:, 1] / pairs[:, 0]
@@ -217,8 +218,3 @@ def figures(flops: int, side: Side, rival: Side, state: str) -> dict[str, object
         made |= {"ratio_low": round(float(ratios.min()), 4), "ratio_high": round(float(ratios.max()), 4)}
         made["pairs"] = json.dumps(pairs.round(3).tolist())
     return made
-
-
-def _median(values: Iterable[int | None]) -> int | None:
-    known = [value for value in values if value is not None]
-    return round(float(np.median(known))) if known else None

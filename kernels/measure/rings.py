@@ -228,15 +228,6 @@ def _link() -> dict[str, float]:
     return {name: round(LINK_RUNS * LINK_BYTES / took / 1e9, 1) for name, took in rates.items()}
 
 
-def _protocol() -> str:
-    return ". ".join(
-        f"{state.prefix.strip('_') or 'rested'}: {state.rounds} rounds of {state.seconds:g} s"
-        f"{f' after {state.lead:g} s of load' if state.lead else ''}"
-        f"{f', each after {SETTLE:g} s of its own load' if state.prefix else ''}"
-        for state in STATES
-    )
-
-
 # ---- the GPUs during runs ----
 
 
@@ -310,7 +301,17 @@ def _cases(device: Device, kept: tables.Kept | None) -> Cases:
     cases = [Case(p.size, [(_of_peers(p.seq_len, p.causal, p.order),)], partial(_peers, p)) for p in with_peers]
     cases += [Case(p.size, [(problem_text(p),)], partial(_measured, p)) for p in asked]
     link = kept.where.more.get("link") if kept else None
-    said = {"gpus": gpus.count(), "link": link or _link(), "torch": metadata.version("torch"), "protocol": _protocol()}
+    said = {
+        "gpus": gpus.count(),
+        "link": link or _link(),
+        "torch": metadata.version("torch"),
+        "protocol": ". ".join(
+            f"{state.prefix.strip('_') or 'rested'}: {state.rounds} rounds of {state.seconds:g} s"
+            f"{f' after {state.lead:g} s of load' if state.lead else ''}"
+            f"{f', each after {SETTLE:g} s of its own load' if state.prefix else ''}"
+            for state in STATES
+        ),
+    }
     return cases, said
 
 

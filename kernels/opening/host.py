@@ -101,15 +101,6 @@ def _launch(text: str, found: list[Token], at: int) -> HostLaunch | None:
     last = next((n for n in range(at, len(found)) if found[n].text == ">>>"), None)
     if last is None or last + 1 >= len(found) or found[last + 1].text != "(" or not at:
         return None
-    first = _entry(found, at)
-    entry = re.sub(r"\s+", " ", text[found[first].start : found[at].start].strip())
-    grid, block, shared, *_ = [*parts(_between(text, found, at, last)), "", "", ""]
-    args = parts(_between(text, found, last + 1, closing(found, last + 1)))
-    return HostLaunch(entry, grid, block, shared, tuple(args), line_of(text, found[at].start))
-
-
-def _entry(found: list[Token], at: int) -> int:
-    """The first token of a launched kernel's name: before its template's arguments, if it has them."""
     first = at - 1
     if found[first].text == ">":
         depth = 0
@@ -118,7 +109,10 @@ def _entry(found: list[Token], at: int) -> int:
             first -= 1
             if not depth:
                 break
-    return first
+    entry = re.sub(r"\s+", " ", text[found[first].start : found[at].start].strip())
+    grid, block, shared, *_ = [*parts(_between(text, found, at, last)), "", "", ""]
+    args = parts(_between(text, found, last + 1, closing(found, last + 1)))
+    return HostLaunch(entry, grid, block, shared, tuple(args), line_of(text, found[at].start))
 
 
 def _cooperative(text: str, found: list[Token], at: int) -> HostLaunch | None:

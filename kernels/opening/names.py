@@ -39,12 +39,7 @@ def translated(text: str, names: Mapping[str, str]) -> str | None:
     said = re.sub(r"[A-Za-z_]\w*", word, text.replace("std::", ""))
     if unknown or "?" in said or re.search(r"[&<>.\[\]{}=]", said):
         return None
-    return _tidy(said)
-
-
-def _tidy(text: str) -> str:
-    """(n + B - 1) // B as ceil_div(n, B), without needless brackets."""
-    text = re.sub(r"\s+", " ", text)
+    text = re.sub(r"\s+", " ", said)
     text = _ROUND_UP.sub(r"ceil_div(\1, \2)", text)
     text = _ROUND_UP_NUMBER.sub(_rounded, text)
     while (bare := re.sub(r"^\(((?:[^()]|\([^()]*\))*)\)$|\b(ceil_div\()\(([^()]*)\),", _unwrap, text)) != text:

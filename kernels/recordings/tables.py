@@ -120,11 +120,7 @@ def _load(path: Path, changed: int, size: int) -> tuple[pd.DataFrame, Provenance
         rows = file.read()
     if said.pop("sha256", _digest(rows)) != _digest(rows):
         raise ValueError("its rows are not as they were written")
-    return _with_present_codes(pd.read_csv(io.StringIO(rows)), Provenance.from_json(said))
-
-
-def _with_present_codes(table: pd.DataFrame, where: Provenance) -> tuple[pd.DataFrame, Provenance]:
-    """A table with the code hashes of today's source for the measured machine code (same_code.py)."""
+    table, where = pd.read_csv(io.StringIO(rows)), Provenance.from_json(said)
     codes = {name: same_code.present(code) for name, code in where.codes.items()}
     if "code_hash" in table:
         table = table.assign(code_hash=table.code_hash.map(same_code.present, na_action="ignore"))

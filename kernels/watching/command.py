@@ -180,10 +180,15 @@ def markdown(before: Look, after: Look) -> str:
     request = after.run.request
     names = before.kernel.path.name, after.kernel.path.name
     found = changes(before, after)
+    rows = [f"| | {names[0]} | {names[1]} |", "| --- | --- | --- |"]
+    for change in found:
+        mark = "**" if change.differs else ""
+        cells = (_cell(text) for text in (change.before, change.after))
+        rows.append(f"| {mark}{_cell(change.what)}{mark} | {' | '.join(cells)} |")
     parts = [
         f"# {names[0]} and {names[1]}",
         f"Problem: {request.problem.size}. Counts cover the first {request.plan.launches[0].item}, run on the CPU.",
-        _table(names, found),
+        "\n".join(rows),
     ]
     parts += [
         "\n".join([f"Faults of {look.kernel.path.name}:", *(f"- {fault}" for fault in look.faults)])
@@ -193,15 +198,6 @@ def markdown(before: Look, after: Look) -> str:
     if after.note:
         parts.append(f"Registers are unknown: {after.note}")
     return "\n\n".join([*parts, _difference(before, after)]) + "\n"
-
-
-def _table(names: tuple[str, str], found: list[Change]) -> str:
-    rows = [f"| | {names[0]} | {names[1]} |", "| --- | --- | --- |"]
-    for change in found:
-        mark = "**" if change.differs else ""
-        cells = (_cell(text) for text in (change.before, change.after))
-        rows.append(f"| {mark}{_cell(change.what)}{mark} | {' | '.join(cells)} |")
-    return "\n".join(rows)
 
 
 def _cell(text: str) -> str:

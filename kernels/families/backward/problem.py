@@ -113,7 +113,19 @@ def _backward(
 @lru_cache(maxsize=1)
 def _given(problem: "GradientProblem") -> dict[str, np.ndarray]:
     """The last problem's inputs as [batch, head, row, dim]. Nobody writes into them."""
-    return problem._computed()
+    given, kind = problem._rounded(), element_type(problem.dtype).numpy
+    q, k, v = given.values()
+    on_gpu = False
+    if problem.score_count >= MOST_ON_CPU:
+        import torch
+
+        on_gpu = torch.cuda.is_available()
+    o, lse = reference.grouped_attention(q, k, v, problem.scale, problem.causal, on_gpu)
+    if own_values.is_name(problem.scores):
+        do = own_values.load(problem.scores, {"do": o.shape})["do"]
+    else:
+        do = np.random.default_rng((problem.seed, GRADIENT_STREAM)).standard_normal(o.shape, dtype=np.float32)
+    return {**given, "o": o.astype(kind), "lse": lse.astype(np.float32), "do": do.astype(kind)}
 
 
 @dataclass(frozen=True)
@@ -163,22 +175,6 @@ class GradientProblem(SixteenBitProblem):
     def bench_columns(self) -> dict[str, Size]:
         """Empty: times of the backward are not times of the forward with these sizes."""
         return {}
-
-    def _computed(self) -> dict[str, np.ndarray]:
-        """q, k, v, o, lse and do as [batch, head, row, dim], in their own types."""
-        given, kind = self._rounded(), element_type(self.dtype).numpy
-        q, k, v = given.values()
-        on_gpu = False
-        if self.score_count >= MOST_ON_CPU:
-            import torch
-
-            on_gpu = torch.cuda.is_available()
-        o, lse = reference.grouped_attention(q, k, v, self.scale, self.causal, on_gpu)
-        if own_values.is_name(self.scores):
-            do = own_values.load(self.scores, {"do": o.shape})["do"]
-        else:
-            do = np.random.default_rng((self.seed, GRADIENT_STREAM)).standard_normal(o.shape, dtype=np.float32)
-        return {**given, "o": o.astype(kind), "lse": lse.astype(np.float32), "do": do.astype(kind)}
 
     def _of_formula(self) -> Four:
         given = _given(self)

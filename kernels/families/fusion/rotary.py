@@ -170,8 +170,11 @@ class RotaryProblem(Problem):
             return np.arange(self.tokens, dtype=np.int32)
         return np.random.default_rng((self.seed, 1)).integers(0, 1024, self.tokens, np.int32)
 
-    def _slots(self) -> np.ndarray:
-        """[tokens] int32"""
+    def inputs(self) -> dict[str, np.ndarray]:
+        rng, kind = np.random.default_rng(self.seed), element_type(self.dtype).numpy
+        qkv = rng.standard_normal((self.tokens, self._heads, self.head_dim), dtype=np.float32).astype(kind)
+        positions = self._positions()
+        cos_sin = table(int(positions.max()) + 1, self.head_dim, self.theta)
         pages = np.random.default_rng((self.seed, 2)).permutation(self._pages)
         if self.decode:
             slots = pages[: self.tokens] * self.block_size + self._positions() % self.block_size
@@ -179,14 +182,13 @@ class RotaryProblem(Problem):
             page, place = np.divmod(np.arange(self.tokens), self.block_size)
             slots = pages[page] * self.block_size + place
         slots[self.tokens - min(self.padding, self.tokens) :] = -1
-        return slots.astype(np.int32)
-
-    def inputs(self) -> dict[str, np.ndarray]:
-        rng, kind = np.random.default_rng(self.seed), element_type(self.dtype).numpy
-        qkv = rng.standard_normal((self.tokens, self._heads, self.head_dim), dtype=np.float32).astype(kind)
-        positions = self._positions()
-        cos_sin = table(int(positions.max()) + 1, self.head_dim, self.theta)
-        given = {"qkv": qkv, "cos_sin": cos_sin, "positions": positions, "slots": self._slots(), **self._more(qkv)}
+        given = {
+            "qkv": qkv,
+            "cos_sin": cos_sin,
+            "positions": positions,
+            "slots": slots.astype(np.int32),
+            **self._more(qkv),
+        }
         kind = element_type(self.layout.dtype).numpy
         for name, shape in (("k_cache", self.layout.k_shape), ("v_cache", self.layout.v_shape)):
             given[name] = rng.standard_normal(shape, dtype=np.float32).astype(kind)

@@ -144,7 +144,16 @@ class PagedProblem(Problem):
             )
         given = bool(self.block_tables)
         if not given:
-            object.__setattr__(self, "block_tables", self._random_tables(needed))
+            if sum(needed) > self.num_blocks:
+                raise ProblemError(
+                    f"num_blocks is {self.num_blocks}. These contexts need {sum(needed)} pages of {self.block_size} "
+                    "slots."
+                )
+            pages = (
+                np.random.default_rng((self.seed, TABLE_STREAM)).permutation(self.num_blocks)[: sum(needed)].tolist()
+            )
+            tables = tuple(tuple(pages[end - count : end]) for end, count in zip(accumulate(needed), needed))
+            object.__setattr__(self, "block_tables", tables)
         for name in ("block_tables", "token_ids", "families"):
             value = getattr(self, name)
             if value and len(value) != self.num_seqs:
@@ -154,15 +163,6 @@ class PagedProblem(Problem):
         check_tokens(self.token_ids, self.context_lens)
         if self.families:  # without them no page is shared
             check_slots(*self.slots_and_tokens, self.block_size)
-
-    def _random_tables(self, needed: list[int]) -> tuple[tuple[int, ...], ...]:
-        if sum(needed) > self.num_blocks:
-            raise ProblemError(
-                f"num_blocks is {self.num_blocks}. These contexts need {sum(needed)} pages of {self.block_size} slots."
-            )
-        pages = np.random.default_rng((self.seed, TABLE_STREAM)).permutation(self.num_blocks)[: sum(needed)].tolist()
-        ends = list(accumulate(needed))
-        return tuple(tuple(pages[end - count : end]) for end, count in zip(ends, needed))
 
     @property
     def has_numbers(self) -> bool:

@@ -113,36 +113,7 @@ def free_bytes() -> int:
     return min(free, spare())
 
 
-_loaded: OrderedDict[Path, ctypes.CDLL] = OrderedDict()  # in order of their last use
-
-
-def library_of(path: Path) -> ctypes.CDLL:
-    """The library of a build, loaded once. At most LIBRARIES stay loaded, the least recently used goes first."""
-    if path not in _loaded:
-        _loaded[path] = _load(path)
-        while len(_loaded) > LIBRARIES:
-            _ctypes.dlclose(_loaded.popitem(last=False)[1]._handle)
-    _loaded.move_to_end(path)
-    return _loaded[path]
-
-
-def _load(path: Path) -> ctypes.CDLL:
-    """Loads a library from an unnamed copy. If another process truncates the file, this process survives (SIGBUS).
-
-    Raises RunError if the file is gone, CacheError without room for the copy.
-    """
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise jailed.unreadable(path, error) from None
-
-    def load(folder: Path) -> ctypes.CDLL:
-        with tempfile.NamedTemporaryFile(dir=folder, prefix="loading-") as copy:
-            copy.write(data)
-            copy.flush()
-            return ctypes.CDLL(copy.name)
-
-    return folders.write(load)
+_loaded: OrderedDict[Path, ctypes.CDLL] = OrderedDict()  # at most LIBRARIES, in order of their last use
 
 
 def launch(
@@ -333,7 +304,25 @@ class Run:
         if isinstance(self.memory, jailed.Shared):
             jailed.make(self.calls, self.memory, self.build.path, rest())
             return
-        self.make_with(library_of(self.build.path))
+        path = self.build.path
+        if path not in _loaded:
+            try:
+                data = path.read_bytes()
+            except OSError as error:
+                raise jailed.unreadable(path, error) from None
+
+            # from an unnamed copy: if another process truncates the file, this process survives (SIGBUS)
+            def load(folder: Path) -> ctypes.CDLL:
+                with tempfile.NamedTemporaryFile(dir=folder, prefix="loading-") as copy:
+                    copy.write(data)
+                    copy.flush()
+                    return ctypes.CDLL(copy.name)
+
+            _loaded[path] = folders.write(load)
+            while len(_loaded) > LIBRARIES:
+                _ctypes.dlclose(_loaded.popitem(last=False)[1]._handle)
+        _loaded.move_to_end(path)
+        self.make_with(_loaded[path])
 
     def make_with(self, library: ctypes.CDLL) -> None:
         """Makes the calls here, of a library of ours."""
