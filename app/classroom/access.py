@@ -27,7 +27,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.classroom.tries import Tries
 from app.guards import audit, browsers
-from app.guards.origin import body_of, is_ours, ours
+from app.guards.guard import body_of, is_ours, ours
 from kernels.errors import ProblemError
 
 COOKIE, BACK = "warpglass_access", "warpglass_back"

@@ -17,8 +17,10 @@ import hashlib
 import json
 import logging
 import os
+import sys
 import threading
 import time
+import traceback
 from collections import OrderedDict
 from datetime import UTC, datetime
 from logging.handlers import WatchedFileHandler
@@ -80,3 +82,12 @@ def note(event: str, page: str, **facts: str) -> None:
         **({"missing": left_out} if left_out else {}),
     }
     LOGGER.info("%s", json.dumps(line))
+
+
+MOST_WRITTEN = 500  # characters of a line, which may quote a stranger's text
+
+
+def write(error: BaseException) -> None:
+    """Writes the traceback of an error, each line shortened."""
+    lines = "".join(traceback.format_exception(error)).splitlines()
+    print("\n".join(line[:MOST_WRITTEN] for line in lines), file=sys.stderr, flush=True)

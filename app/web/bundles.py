@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from app.choices.estimates import requests_in
-from app.guards import audit, faults
+from app.guards import audit
 from app.parts.story import Story
 from app.store import disk
 from app.web import keys, making
@@ -141,7 +141,7 @@ def _end(key: str, task: _Making) -> None:
         except WarpglassError as error:
             task.failed, task.began = error, time.monotonic()
         except Exception as error:
-            faults.write(error)
+            audit.write(error)
             failed = RunError(f"{task.title} could not be made: {type(error).__name__}: {error}. {FAULT}")
             task.failed, task.began = failed, time.monotonic()
 

@@ -43,10 +43,9 @@ from starlette.routing import BaseRoute, Route
 
 from app.classroom import access
 from app.classroom import routes as classroom
-from app.guards import browsers, faults
-from app.guards.guard import Guard
+from app.guards import audit, browsers
+from app.guards.guard import Guard, body_of, ours
 from app.guards.hosts import Hosts
-from app.guards.origin import body_of, ours
 from app.measured import measuring
 from app.store import disk, vega
 from app.stories import STORIES, listed
@@ -160,7 +159,7 @@ async def ask(request: Request) -> Response:
         said = str(error)[:MOST_SAID]
         return JSONResponse({"story": path, "error": said, "title": "This cannot run."}, 400)
     except Exception as error:
-        faults.write(error)
+        audit.write(error)
         said = f"{STORIES[path].title} could not answer: {type(error).__name__}: {error}. {FAULT}"
         return JSONResponse({"story": path, "error": said, "title": "This could not be answered."}, 500)
 

@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from kernels.build import cache, child, child_launches, confined
-from kernels.build.log import first_error
-from kernels.build.product import EntryFacts
+from kernels.build.product import EntryFacts, first_error
 from kernels.core.spec import KernelSpec
 from kernels.errors import BackendUnavailable, BuildError
 

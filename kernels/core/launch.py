@@ -262,7 +262,7 @@ class Plan:
 
     item, items: the kind and number of the first launch's items, for a scope.
     graph: whether the GPU runs all launches as one CUDA graph.
-    copies: from tensor to tensor, in order (core/devices.py).
+    copies: from tensor to tensor, in order (core/planning.py).
     """
 
     launches: tuple[Launch, ...]

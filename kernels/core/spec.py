@@ -8,7 +8,6 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
-from kernels.core.devices import check_steps
 from kernels.core.dtypes import element_type
 from kernels.core.expressions import evaluate
 from kernels.core.fields import check_value, nearest
@@ -25,7 +24,7 @@ from kernels.core.launch import (
     Texture,
     Tuned,
 )
-from kernels.core.planning import check_conditions, plan_of, scratch_tensors
+from kernels.core.planning import check_conditions, check_steps, plan_of, scratch_tensors
 from kernels.core.problem import Problem
 from kernels.core.remembered import remembered
 from kernels.core.signatures import signature, without_comments

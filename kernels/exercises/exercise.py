@@ -37,7 +37,7 @@ class Wrong:
 
 @dataclass(frozen=True)
 class Limit:
-    """The largest allowed count of a problem (costs.py).
+    """The largest allowed count of a problem (grading.py).
 
     count: sectors of global memory, or wavefronts of shared memory.
     of: the kernel whose count is allowed, or "" for the solution.

@@ -10,8 +10,7 @@ import numpy as np
 from kernels.build import own_values
 from kernels.core import reference
 from kernels.core.dtypes import element_type
-from kernels.core.heads import Head
-from kernels.core.problem import Problem, Size, Work
+from kernels.core.problem import Head, Problem, Size, Work
 from kernels.core.tensors import Role, Tensor
 from kernels.errors import PeerUnavailable
 

@@ -27,7 +27,7 @@ from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
 from kernels.core.tolerance import worst
 from kernels.errors import PeerUnavailable, WarpglassError
-from kernels.measure import clock, judging, load, protocol
+from kernels.measure import judging, load, protocol
 from kernels.measure.bench_rows import problem_text, settings_text
 from kernels.measure.in_worker import in_worker
 from kernels.recordings import tables
@@ -88,7 +88,7 @@ class Turn:
 
 def _count(set_bytes: int) -> int:
     """Sets of arrays that exceed the L2 twice."""
-    return min(MOST_SETS, 1 + math.ceil(protocol.L2_TIMES * clock.l2_bytes() / max(set_bytes, 1)))
+    return min(MOST_SETS, 1 + math.ceil(protocol.L2_TIMES * load.l2_bytes() / max(set_bytes, 1)))
 
 
 class Ours:
@@ -175,7 +175,7 @@ class Stream:
 
         total, count, end = 0.0, 0, time.perf_counter() + seconds
         while not count or time.perf_counter() < end:
-            torch.cuda._sleep(int(self._waits * clock.CYCLES_PER_SECOND))
+            torch.cuda._sleep(int(self._waits * load.CYCLES_PER_SECOND))
             total += _timed(self._batch)[0]
             count += BATCH
         return 1e6 * total / count, (None, None)

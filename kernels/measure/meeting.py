@@ -20,8 +20,8 @@ from kernels.core.tolerance import OutputError, worst
 from kernels.errors import OutOfMemory, PeerUnavailable, ProblemError, WarpglassError
 from kernels.measure import judging, load, peers, protocol
 from kernels.measure.bench_rows import SIZES, problem_text, settings_text
-from kernels.measure.gradient_peers import rival
 from kernels.measure.in_worker import in_worker
+from kernels.measure.peers import rival
 from kernels.recordings.tables import Case, Cases, RecordedTable, by
 from kernels.run.backends import Device, gpu
 

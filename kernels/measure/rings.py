@@ -34,7 +34,7 @@ from kernels.core.tolerance import worst
 from kernels.errors import BackendUnavailable
 from kernels.families.ring.problem import RingProblem
 from kernels.families.tensor_cores.problem import SixteenBitProblem
-from kernels.measure import clock, load, meeting, ring_peers
+from kernels.measure import load, meeting, ring_peers
 from kernels.measure.bench_rows import problem_text, settings_text
 from kernels.measure.judging import judged, missed
 from kernels.recordings import tables
@@ -256,7 +256,7 @@ def watched(enqueue: Callable[[], object], once_us: float, seconds: float, lead:
     import cupy
 
     devices = range(cupy.cuda.runtime.getDeviceCount())
-    if any(clock.handle_of(device) is None for device in devices):
+    if any(load.handle_of(device) is None for device in devices):
         return []
     batch = max(1, round(1e6 * BATCH_SECONDS / once_us))
     found: list[list[Reading]] = [[] for _ in devices]
@@ -266,7 +266,7 @@ def watched(enqueue: Callable[[], object], once_us: float, seconds: float, lead:
         while not ends[0].done:
             if time.perf_counter() > started + lead:
                 for device in devices:
-                    found[device].append((*clock.under_load(device), clock.slowed(device)))
+                    found[device].append((*load.under_load(device), load.slowed(device)))
             time.sleep(READ_SECONDS)
         ends.pop(0)
     ends[0].synchronize()

@@ -3,25 +3,71 @@
 import argparse
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from importlib import import_module
 from pathlib import Path
 
 from kernels import catalog, families
 from kernels.core.cases import sample
-from kernels.core.fields import field_values, write_value
+from kernels.core.fields import field_values, fields_of, write_value
 from kernels.core.frontmatter import read_kernel
 from kernels.core.problem import Problem
 from kernels.core.sources import read_files, read_text
 from kernels.core.spec import KernelSpec
 from kernels.errors import FrontMatterError, ProblemError, RunError
 from kernels.jail import why_none
-from kernels.opening import matching, program, proposal, values
+from kernels.opening import matching, program, proposal
 from kernels.opening.host import has_main
-from kernels.opening.matching import Fit, Parameter
-from kernels.opening.program import Ran
+from kernels.opening.matching import Fit, Parameter, changed, shaping, tensor_of
+from kernels.opening.program import Ran, RanLaunch
 from kernels.opening.proposal import Proposal
 from kernels.run import options
+
+MOST_TRIED = 129  # values of a field that no number of the launches gives
+
+
+def problem_of(fit: Fit, listed: list[Parameter], launches: tuple[RanLaunch, ...]) -> Problem | None:
+    """The problem whose numbers and sizes are those of the launches, or None."""
+    given, sizes = _given(fit, listed, launches)
+    problem = changed(fit.shown, **given) if given else fit.shown
+    if problem is None:
+        return None
+    missing = [name for name in shaping(problem) if name not in given and name not in problem.follows]
+    ones = {name: 1 for name in missing if fields_of(problem.problem_type)[name].metadata["low"] == 1}
+    problem = changed(problem, **ones) or problem
+    if _fits(problem, sizes):
+        return problem
+    for name in reversed(missing):
+        allowed = fields_of(problem.problem_type)[name].metadata["allowed"] or range(1, MOST_TRIED)
+        for value in allowed:
+            made = changed(problem, **{name: value})
+            if made is not None and _fits(made, sizes):
+                return made
+    return None
+
+
+def _given(
+    fit: Fit, listed: list[Parameter], launches: tuple[RanLaunch, ...]
+) -> tuple[dict[str, object], dict[str, int]]:
+    known = field_values(fit.shown)
+    given, sizes = dict[str, object](), dict[str, int]()
+    for launch in launches:
+        for one, argument in zip((p for p in listed if p.entry == launch.entry), launch.args):
+            if one.is_pointer and one.name in fit.tensors and argument.memory >= 0:
+                sizes[fit.tensors[one.name]] = argument.bytes
+            meant = "" if one.is_pointer else fit.meaning(one.name)
+            if meant in known and argument.value is not None:
+                default = known[meant]
+                value = argument.value or 0.0
+                given[meant] = (
+                    bool(value) if isinstance(default, bool) else int(value) if isinstance(default, int) else value
+                )
+    return given, sizes
+
+
+def _fits(problem: Problem, sizes: Mapping[str, int]) -> bool:
+    return all(tensor_of(problem, name).nbytes == size for name, size in sizes.items())
+
 
 OK, FAILED = 0, 1
 
@@ -111,7 +157,7 @@ def _problems(
 ) -> list[str]:
     """The commands that run the problems of a program's launches. A line names each grid unlike the program's."""
     parts = [ran.launches[at : at + count] for at in range(0, len(ran.launches), count)]
-    found = dict.fromkeys(values.problem_of(made.fit, listed, part) for part in parts)
+    found = dict.fromkeys(problem_of(made.fit, listed, part) for part in parts)
     commands = []
     for problem in found:
         if problem is None:

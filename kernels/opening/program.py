@@ -11,7 +11,7 @@ from kernels import jail
 from kernels.build import confined, cpp
 from kernels.build.plain import refusals
 from kernels.build.plain.edits import cpu_text
-from kernels.build.plain.standard import HOST_HEADERS, STANDARD_HEADERS
+from kernels.build.plain.refusals import HOST_HEADERS, STANDARD_HEADERS
 from kernels.build.plain.tokens import closing, line_of, tokens
 from kernels.build.plain.toolchain import Toolchain
 from kernels.errors import BuildError, RunError

@@ -11,10 +11,9 @@ from kernels.build.plain.tokens import bare, line_of
 from kernels.core.signatures import C_TYPES, function_of, parameters
 from kernels.errors import ProblemError
 from kernels.opening import host
-from kernels.opening.conditions import conditions_of
 from kernels.opening.host import HostLaunch, host_launches, host_words, kernels_of
 from kernels.opening.matching import LANES, Fit, Meaning, Parameter, plain, with_dtype
-from kernels.opening.names import Names, arguments_of
+from kernels.opening.names import Names, arguments_of, conditions_of
 
 _MALLOC = re.compile(r"\bcudaMalloc(?:Managed|Async)?\s*\(\s*(?:\(void\s*\*\*\)\s*)?&\s*(\w+)\s*,\s*([^;]*?)\)\s*[;)]")
 _ELEMENT = re.compile(r"(?:\*\s*+)?\bsizeof\s*+\(\s*+(\w++)\s*+\)(?:\s*+\*)?")

@@ -17,7 +17,7 @@ from importlib import metadata
 import numpy as np
 import torch
 
-from kernels.measure import clock, load
+from kernels.measure import load
 from kernels.measure.in_worker import in_worker
 from kernels.measure.meeting import SUSTAINED, Side, figures
 from kernels.measure.operator_rows import CASE, COLUMNS, KIND, OURS, present
@@ -170,7 +170,7 @@ def _turns(steps: Mapping[str, Step], sides: Mapping[str, Side], seconds: float,
             with _only(name):
                 _timed(step, max(2, int(counts[name] * load.WARM_UP / max(seconds, load.WARM_UP))), device)
                 us = _timed(step, counts[name], device)
-                found[name].append((us, clock.under_load() if device == "cuda" else (None, None)))
+                found[name].append((us, load.under_load() if device == "cuda" else (None, None)))
     for name, rounds in found.items():
         sides[name].times[SUSTAINED.prefix] = np.array([us for us, _ in rounds])
         sides[name].states[SUSTAINED.prefix] = [state for _, state in rounds]

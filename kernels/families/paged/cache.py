@@ -24,19 +24,22 @@ from kernels.families.paged.fields import (
     FP8,
     FP8_MAX,
     HEADS,
+    K_STREAM,
     LAYOUTS,
+    OLD_STREAM,
     RANGE_BLOCK_SIZES,
     RANGE_DTYPES,
     RANGE_HEAD_DIMS,
+    V_STREAM,
     block_size_field,
     dtype_field,
     head_dim_field,
+    random_rows,
 )
 from kernels.families.paged.problem import MOST_PAGES
-from kernels.families.paged.rows import K_STREAM, OLD_STREAM, V_STREAM, random_rows
 from kernels.kv_cache.layout import K_AXES, V_AXES, Layout
 
-SCALE_STREAM = 7  # of the scales, beside the streams of rows.py
+SCALE_STREAM = 7  # of the scales, beside the streams of fields.py
 
 
 def write_fields(call: Call) -> dict[str, Any]:

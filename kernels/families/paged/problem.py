@@ -20,9 +20,8 @@ from kernels.core.cases import traced, values
 from kernels.core.distinct import distinct
 from kernels.core.dtypes import element_type
 from kernels.core.fields import problem_field, seed_field
-from kernels.core.heads import Head, check_groups
 from kernels.core.paged import Cache, CacheCall, CacheUse
-from kernels.core.problem import Case, Problem, Size, Sweeps, Work, inputs_of
+from kernels.core.problem import Case, Head, Problem, Size, Sweeps, Work, check_groups, inputs_of
 from kernels.core.spec import KernelSpec
 from kernels.core.tensors import Role, Tensor
 from kernels.errors import PeerUnavailable, ProblemError
@@ -33,21 +32,19 @@ from kernels.families.paged.fields import (
     FP8_MAX,
     HEAD_DIMS,
     HEADS,
-    LAYOUTS,
-    SPELLINGS,
-    block_size_field,
-    dtype_field,
-    head_dim_field,
-    numbers_field,
-)
-from kernels.families.paged.rows import (
     K_STREAM,
+    LAYOUTS,
     Q_STREAM,
+    SPELLINGS,
     TABLE_STREAM,
     V_STREAM,
+    block_size_field,
     check_slots,
     check_tables,
     check_tokens,
+    dtype_field,
+    head_dim_field,
+    numbers_field,
     renumbered,
     rows_at,
 )

@@ -15,8 +15,7 @@ import numpy as np
 
 from kernels.core.cases import Settings, small_tiles, traced, tuned, values, what_ifs
 from kernels.core.fields import problem_field, seed_field
-from kernels.core.heads import check_groups
-from kernels.core.problem import Case, Problem, Work
+from kernels.core.problem import Case, Problem, Work, check_groups
 from kernels.core.spec import KernelSpec
 from kernels.core.tensors import Role, Tensor
 from kernels.errors import ProblemError

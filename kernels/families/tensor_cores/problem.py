@@ -10,8 +10,7 @@ from kernels.build import own_values
 from kernels.core.call import Call, attention_sizes
 from kernels.core.cases import Settings, small_tiles, traced, tuned, values, what_ifs
 from kernels.core.fields import fields_of, problem_field, seed_field
-from kernels.core.heads import check_groups
-from kernels.core.problem import Case, Sweeps
+from kernels.core.problem import Case, Sweeps, check_groups
 from kernels.core.spec import KernelSpec
 from kernels.errors import ProblemError
 from kernels.families.attention import CLIMBS, DTYPES, HEADS, ORDERS, SCALES, SCORES, AttentionProblem

@@ -21,7 +21,7 @@ from kernels.core.launch import Constant
 from kernels.core.request import Request
 from kernels.core.scope import Scope
 from kernels.errors import ProblemError
-from kernels.families.sparse.masked import MaskFields
+from kernels.families.sparse.problem import MaskFields
 
 PAGES = {path: page_of(path) for path in STORIES}
 WITH_KERNELS = {name: page for name, page in PAGES.items() if page.kernels}

@@ -13,8 +13,7 @@ from kernels.core.cases import sample
 from kernels.core.problem import Case
 from kernels.errors import ProblemError
 from kernels.opening import command, host, matching, program, proposal
-from kernels.opening.conditions import multiples_of
-from kernels.opening.names import translated
+from kernels.opening.names import multiples_of, translated
 from kernels.run import execute
 from kernels.run.check import check_case
 

@@ -13,8 +13,7 @@ import pytest
 
 from kernels.run import workers
 from kernels.watching import command
-from kernels.watching.command import Change, lines
-from kernels.watching.look import look, request_of
+from kernels.watching.command import Change, lines, look, request_of
 
 ROOT = Path(__file__).parents[3]
 WORKFLOW = ROOT / "kernels" / "examples" / "ci.yml"
