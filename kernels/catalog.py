@@ -73,11 +73,9 @@ class Catalog:
         return texts.hexdigest()[:16]
 
     def find(self, name: str) -> KernelSpec:
-        """The kernel with this name or former name, or of the .cu at this path. Raises ProblemError with the known
-        names."""
+        """The kernel with this name, or of the .cu at this path. Raises ProblemError with the known names."""
         if name.endswith(".cu"):
             return load_kernel(name)
-        name = self.present_name(name)
         if name in self.kernels:
             return self.kernels[name]
         if fault := next((fault for fault in self.faults if fault.startswith(f"{name}.cu:")), ""):
@@ -86,10 +84,6 @@ class Catalog:
             f"There is no kernel {name!r}. There are {', '.join(self.kernels)}. A path of a .cu works too."
             f"{nearest(name, self.kernels)}"
         )
-
-    def present_name(self, name: str) -> str:
-        """The present name of a kernel with this former name, any other name unchanged."""
-        return next((spec.name for spec in self.kernels.values() if spec.formerly == name != ""), name)
 
     def of_family(self, *names: str) -> dict[str, KernelSpec]:
         """name -> KernelSpec of the kernels of these families."""

@@ -58,7 +58,6 @@ def baseline_of(state: State, now: Now) -> str:
 def correct(page: Page, state: State) -> list[Correction]:
     """Replaces unknown names by the defaults, in place."""
     now = measuring.times()
-    _rename(state, page.catalog.present_name)
     moved = _only(state, "gpus", times.names(now))
     found = times.known(sources_of(state), now).found
     key = sweep_rows.find_sweep(found, state["sweep"]) if state["sweep"] else ""

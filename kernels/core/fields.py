@@ -21,7 +21,6 @@ def problem_field(
     low: float | None = None,
     high: float | None = None,
     nested: bool = False,
-    formerly: str = "",
     also: str = "",
     later: bool = False,
 ) -> Any:
@@ -29,13 +28,11 @@ def problem_field(
 
     low, high: the limits, inclusive. For a tuple, the limits of each element.
     nested: whether it is a tuple of tuples.
-    formerly: a former name. Links and scripts may still use it.
     also: a regular expression of further valid texts, such as the name of a file.
     later: whether recordings are older than the field. Their keys name it only with another value than the default.
     """
     limits = {"allowed": allowed, "low": low, "high": high, "nested": nested or None, "also": also}
-    said = {"meaning": meaning, **limits, "later": later or None, "formerly": formerly}
-    return field(default=default, metadata=said)
+    return field(default=default, metadata={"meaning": meaning, **limits, "later": later or None})
 
 
 def seed_field(meaning: str = "seed of the random inputs") -> Any:
@@ -72,17 +69,6 @@ def own_fields(problem: Any) -> dict[str, Any]:
 
 def fields_of(problem_type: type) -> dict[str, Field[Any]]:
     return {f.name: f for f in fields(problem_type)}
-
-
-def former_names(problem_type: type) -> dict[str, str]:
-    """A field's former name -> its name now."""
-    return {f.metadata["formerly"]: f.name for f in fields(problem_type) if f.metadata["formerly"]}
-
-
-def with_former_names(problem_type: type, values: Mapping[str, object]) -> dict[str, object]:
-    """The values of a problem's fields, under present and former names, for old scripts."""
-    old = {before: values[now] for before, now in former_names(problem_type).items() if now in values}
-    return {**values, **old}
 
 
 def check_value(name: str, value: Any, default: Any, limits: Mapping[str, Any]) -> Any:

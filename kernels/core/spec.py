@@ -47,7 +47,6 @@ class KernelSpec:
     requires: the least architecture, such as sm_80, exactly one, such as sm_90a, or "" for any.
     instructions: the reason for `requires`, in PTX's words, such as "wgmma and setmaxnreg". May be empty.
     tensor_products: the 16-bit products on tensor cores for one fp32 multiply-add, or 0 for one FMA.
-    formerly: a former name. Links and scripts may still use it.
     watch: the marked lines of a plain kernel.
     in_order: an expression. If it holds, blocks add to sums in global memory in a fixed order.
     graph: whether a GPU runs its launches as one CUDA graph.
@@ -76,7 +75,6 @@ class KernelSpec:
     instructions: str = ""
     tensor_products: int = 0
     conditions: tuple[Condition, ...] = ()
-    formerly: str = ""
     in_order: str = ""
     watch: tuple[WatchText, ...] = ()
     graph: bool = False

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from kernels.core.fields import fields_of, former_names, nearest, quoted, shortened
+from kernels.core.fields import fields_of, nearest, quoted, shortened
 from kernels.core.launch import Plan
 from kernels.core.problem import Problem
 from kernels.core.scope import Scope
@@ -20,7 +20,7 @@ def assignments(
 ) -> tuple[Problem, tuple[tuple[str, int], ...]]:
     """The problem and all constants for the values of --set.
 
-    texts: FIELD=VALUE each. A field's former name is valid too. Other constants get the kernel's tuned values that fit
+    texts: FIELD=VALUE each. Other constants get the kernel's tuned values that fit
     into `shared_bytes` of a block.
     """
     values, settings = chosen(kernel, texts)
@@ -31,7 +31,6 @@ def assignments(
 def chosen(kernel: KernelSpec, texts: Sequence[str]) -> tuple[dict[str, str], dict[str, int]]:
     """The values of --set: the fields of the problem as text, and the constants. Raises ProblemError."""
     fields = fields_of(kernel.problem_type)
-    former = former_names(kernel.problem_type)
     constants = [constant.name for constant in kernel.constants]
     values: dict[str, str] = {}
     settings: dict[str, str] = {}
@@ -39,7 +38,6 @@ def chosen(kernel: KernelSpec, texts: Sequence[str]) -> tuple[dict[str, str], di
         name, equals, value = text.partition("=")
         if not equals:
             raise ProblemError(f"--set takes FIELD=VALUE, not {quoted(text)}.")
-        name = former.get(name, name)
         if name in fields:
             values[name] = value
         elif name in constants:

@@ -58,7 +58,7 @@ class DenseProblem(AttentionProblem):
     seq_len: int = problem_field(64, "queries and keys per head", low=1, high=16384)
     head_dim: int = problem_field(32, "numbers per query, key and value", allowed=(32, 64, 128))
     batch: int = problem_field(1, "independent sequences", low=1, high=64)
-    num_heads: int = problem_field(2, "attention heads", low=1, high=64, formerly="heads")
+    num_heads: int = problem_field(2, "attention heads", low=1, high=64)
     causal: bool = problem_field(False, "each query sees only the keys up to itself", allowed=(False, True))
     score_scale: float = problem_field(1.0, "standard deviation of the scores", low=0.01, high=1000.0)
     seed: int = seed_field()

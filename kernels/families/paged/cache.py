@@ -285,7 +285,7 @@ class Fp8WriteProblem(CacheWriteProblem):
       therefore above 448.
     """
 
-    head_dim: int = problem_field(64, "numbers per key and value", allowed=RANGE_HEAD_DIMS, formerly="head_size")
+    head_dim: int = problem_field(64, "numbers per key and value", allowed=RANGE_HEAD_DIMS)
     block_size: int = problem_field(16, "slots per page", allowed=RANGE_BLOCK_SIZES[1:])
     dtype: str = problem_field("float16", "type of the new keys and values", allowed=RANGE_DTYPES)
 

@@ -38,7 +38,7 @@ CACHE_DTYPES = ("", FP8)  # of a cache whose type may differ from that of Q
 
 
 def head_dim_field() -> Any:
-    return problem_field(64, "numbers per query, key and value", allowed=HEAD_DIMS, formerly="head_size")
+    return problem_field(64, "numbers per query, key and value", allowed=HEAD_DIMS)
 
 
 def block_size_field() -> Any:

@@ -87,7 +87,7 @@ class RangesProblem(PagedProblem):
 
     context_lens: tuple = problem_field((40, 5, 70), "tokens of each sequence", low=1, high=65536)
     block_size: int = problem_field(16, "slots per page", allowed=RANGE_BLOCK_SIZES)
-    head_dim: int = problem_field(64, "numbers per query, key and value", allowed=RANGE_HEAD_DIMS, formerly="head_size")
+    head_dim: int = problem_field(64, "numbers per query, key and value", allowed=RANGE_HEAD_DIMS)
     dtype: str = problem_field("float16", "type of Q and O, and of the cache, with float32 sums", allowed=RANGE_DTYPES)
     ranges: int = problem_field(0, "equal ranges of pages, or 0 for an H200's number", low=0, high=65535)
     soft_cap: float = problem_field(0.0, "the largest |score|, by tanh, or 0 for none", low=0.0, high=1000.0)

@@ -5,7 +5,6 @@ import pytest
 
 from kernels.catalog import KERNELS, current
 from kernels.core.dtypes import element_type
-from kernels.core.fields import former_names
 from kernels.core.request import Request
 from kernels.core.scope import Scope
 from kernels.core.tensors import Initial, Role
@@ -276,10 +275,6 @@ def test_torch_is_only_asked_for_contexts_of_one_length_without_alibi():
         "dtype": "float32",
     }
     assert PagedProblem((20, 21)).bench_columns == {}
-
-
-def test_the_former_name_of_head_dim_is_known():
-    assert all(former_names(kind) == {"head_size": "head_dim"} for kind in CLASSES.values())
 
 
 def test_v1_and_v2_log_the_same_walk_from_the_same_lines():
