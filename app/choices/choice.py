@@ -49,7 +49,6 @@ class Choice:
         return check_value(name, value, self.default, limits)
 
     def takes(self, value: object) -> bool:
-        """Whether the value can be chosen."""
         try:
             self.read("", value)
         except ProblemError:

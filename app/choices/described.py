@@ -74,7 +74,6 @@ def preset_of(page: Page, state: State) -> Description | None:
     first = next(iter(found.values()))
 
     def differences(values: State) -> str:
-        """The fields that differ from the first preset, in words."""
         changed = [f"{name} {write_value(value)}" for name, value in values.items() if value != first[name]]
         return ", ".join(changed) or "as it begins"
 

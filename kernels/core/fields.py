@@ -36,7 +36,6 @@ def problem_field(
 
 
 def seed_field(meaning: str = "seed of the random inputs") -> Any:
-    """The field `seed` of a problem."""
     return problem_field(0, meaning, low=0, high=2**32 - 1)
 
 

@@ -162,14 +162,12 @@ class KernelSpec:
         return next(iter(self.constants_of(role)), None)
 
     def solves(self, problem: Problem) -> bool:
-        """Whether the kernel solves problems of that problem's class."""
         return self.solves_class(problem.problem_type)
 
     def solves_class(self, kind: type[Problem]) -> bool:
         return kind is self.problem_type
 
     def same_problems(self, other: "KernelSpec") -> bool:
-        """Whether both kernels solve problems of one class."""
         return self.solves_class(other.problem_type)
 
     def adds_in_order(self, problem: Any, settings: Any) -> bool:

@@ -11,7 +11,6 @@ from kernels.run import workers
 
 
 def lines_of_list() -> list[str]:
-    """The exercises, a line for each."""
     return [f"{one.number:2d} {one.name:20s} {one.title}" for one in listed().values()]
 
 
@@ -47,5 +46,4 @@ def lines_of_grade(found: Grade) -> list[str]:
 
 
 def as_json(found: Grade) -> str:
-    """The grade as JSON."""
     return json.dumps(found.as_json(), indent=1)

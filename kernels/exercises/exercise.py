@@ -80,7 +80,6 @@ class Exercise:
 
     @property
     def wrong(self) -> tuple[Wrong, ...]:
-        """The typical wrong answers."""
         listed = tomllib.loads((FOLDER / self.of / "wrong.toml").read_text())["wrong"]
         made = (
             Wrong(one["name"], tuple(one["evidence"]), edited(self.solution, one["edits"], self.name)) for one in listed
@@ -88,7 +87,6 @@ class Exercise:
         return tuple(wrong for wrong in made if wrong.text != self.start)
 
     def drawn(self, kernel: KernelSpec) -> list[Problem]:
-        """The hidden problems of one grade."""
         problems = []
         for ranges in self.problems:
             fields = {name: _drawn(value) for name, value in ranges.items()}

@@ -60,7 +60,6 @@ class Count:
 
     @property
     def ok(self) -> bool:
-        """Whether the count is allowed."""
         return self.found <= self.allowed
 
     @property
@@ -72,12 +71,10 @@ class Count:
 
     @property
     def said(self) -> str:
-        """The count in a few words."""
         return f"{self.found:,} {self.limit.count} of {self.allowed:,}"
 
     @property
     def text(self) -> str:
-        """The count in sentences."""
         name = f"{self.limit.count} of {SPACES[self.limit.count]} memory"
         times = f"{self.limit.times:g} times " if self.limit.times != 1 else ""
         least = f"At most {self.allowed:,} are allowed, {times}the count of {self.limit.of or 'the solution'}."
@@ -87,7 +84,6 @@ class Count:
 
 
 def traced(kernel: KernelSpec, problem: Problem) -> Trace:
-    """The trace of all blocks."""
     trace = execute.run(Request(kernel, problem, (), Scope.everything(kernel.plan(problem)), "cpu")).trace
     assert not trace.lost, "the hidden problems are small"
     return trace
@@ -215,7 +211,6 @@ class Grade:
     jailed: bool
 
     def as_json(self) -> dict[str, object]:
-        """The grade with JSON's types."""
         return asdict(self)
 
 

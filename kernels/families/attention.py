@@ -94,7 +94,6 @@ class AttentionProblem(Problem):
 
     @property
     def keys(self) -> int:
-        """Keys per head."""
         return self.seq_len_kv or self.seq_len
 
     @property
@@ -108,7 +107,6 @@ class AttentionProblem(Problem):
 
     @property
     def scale(self) -> float:
-        """The factor on Q @ K^T: 1 / sqrt(head_dim)."""
         return 1.0 / math.sqrt(self.head_dim)
 
     @property

@@ -48,7 +48,6 @@ def time_points(asked: Sequence[Point | Skipped], progress: Progress = silent) -
 
 
 def measured_roofs() -> dict[str, float]:
-    """protocol.roofs of this machine, measured in the GPU's worker."""
     return in_worker("Measuring the roofs", protocol.roofs)
 
 
@@ -82,7 +81,6 @@ def time_point(point: Point | Skipped, roofs: Mapping[str, float]) -> Row:
 
 
 def provenance(device: Device, roofs: Mapping[str, float], made: pd.DataFrame) -> tables.Provenance:
-    """The provenance of a table of times."""
     timed = made[made.code_hash.notna() & (made.code_hash != "")]
     return tables.provenance(device, dict(zip(timed.name, timed.code_hash)), **_origin(device, roofs))
 

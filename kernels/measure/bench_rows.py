@@ -86,7 +86,6 @@ def sustained_figures(timing: Timing) -> dict[str, float | None]:
 
 
 def skipped_row(skipped: Skipped) -> dict[str, Cell]:
-    """The row of a Skipped."""
     made: dict[str, Cell] = {field: value for field, value in skipped.at.items() if field in SIZES}
     made |= {name: getattr(skipped, name) for name in ("name", "title", "reason")}
     made |= {"kind": "kernel", "status": "skipped", "own_settings": True}
@@ -139,5 +138,4 @@ def tensor_products(name: str, is_peer: bool, dtype: str) -> int:
 
 
 def table(rows: Iterable[Row]) -> pd.DataFrame:
-    """Rows as a table of COLUMNS."""
     return pd.DataFrame(list(rows), columns=list(COLUMNS))

@@ -42,7 +42,6 @@ def cases() -> list[AccessProblem]:
 
 
 def cases_of_kind(kind: AccessKind) -> Iterable[AccessProblem]:
-    """The AccessProblems of a kind."""
     if kind.event == "ldmatrix":
         rng, found = np.random.default_rng(7), []
         for matrices in (1, 2, 4):

@@ -236,7 +236,6 @@ MODES: dict[str, Callable[[list[Enqueue]], Stream | Graph]] = {"stream": Stream,
 
 
 def in_turns(runs: Sequence[Stream | Graph], sustained: bool) -> list[Turn]:
-    """The Turn of each, round by round."""
     turns = [Turn() for _ in runs]
     for run in runs:
         run.turn(SECONDS[0])

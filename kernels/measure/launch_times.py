@@ -69,7 +69,6 @@ class LaunchTimes:
 
     @property
     def lasts_ns(self) -> float:
-        """The median time from the first start to the last end."""
         return float(self.median.end_ns.max())
 
     def as_it_goes(self, cpp: bool) -> pd.DataFrame:
@@ -89,7 +88,6 @@ class LaunchTimes:
 
     @property
     def host_ns(self) -> float:
-        """The median time of the host's calls."""
         return float(self.runs.host_ns.median())
 
     @property

@@ -48,7 +48,6 @@ def time_runs(
 
 @lru_cache
 def l2_bytes() -> int:
-    """Bytes of the GPU's L2."""
     import cupy
 
     return int(cupy.cuda.runtime.getDeviceProperties(0)["l2CacheSize"])

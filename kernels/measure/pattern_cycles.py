@@ -60,7 +60,6 @@ class Cycles:
 
 
 def is_pattern(kernel: KernelSpec) -> bool:
-    """Whether the kernel is a way of a pattern."""
     return any(kernel.solves_class(kind) for kind in problems())
 
 
@@ -102,7 +101,6 @@ def problems() -> dict[type[Pattern], list[Pattern]]:
 
 
 def asked() -> dict[Key, Request]:
-    """The requests to record."""
     found = {}
     for kind, recorded_ones in problems().items():
         kernels = catalog.current().of_problem(kind).values()

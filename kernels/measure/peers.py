@@ -84,7 +84,6 @@ def installed(name: str) -> bool:
 
 
 def not_installed(name: str) -> str:
-    """The sentence for a library that is not installed."""
     module, package = LIBRARIES[base(name)]
     return f"{module} is not installed. Install it with pip install {package}."
 
@@ -140,7 +139,6 @@ class Peer:
             return torch.nn.functional.scaled_dot_product_attention(q, k, v, **self.options)
 
     def _planned(self) -> Callable[..., "Tensor"]:
-        """A library's function of q, k and v."""
         if self.name == FLEX:
             return flex_attention(self._mask, self.tensors, self.options)
         if self.name == "flash_attn_4":
@@ -150,7 +148,6 @@ class Peer:
         return flashinfer_calls.ragged(self.tensors, self.options)
 
     def _answer(self, out: "Tensor") -> np.ndarray:
-        """O as the problem has it."""
         if self.name in LIBRARIES:
             out = out.transpose(1, 2)
         return self.problem.logical(on_host(out)).reshape(self.output.shape)

@@ -120,7 +120,6 @@ def sentence(made: Pipeline, block: int) -> str:
 
 
 def as_json(made: Pipeline, block: int) -> dict[str, object]:
-    """The JSON of `python -m kernels timeline --json`."""
     problem, settings = made.request.identity
     shown = bars(made, block)
     return {

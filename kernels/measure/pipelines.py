@@ -90,7 +90,6 @@ class Pipeline:
 
     @property
     def noun(self) -> str:
-        """The noun for a writer's threads."""
         return "warpgroup" if self.every > 32 else "warp"
 
 
@@ -214,7 +213,6 @@ def _key(name: str, words: np.ndarray, place: np.ndarray, sites: list[Site]) -> 
 
 
 def keys_of(frame: pd.DataFrame) -> list[str]:
-    """The key columns of a frame of marks or bars."""
     return [name for name in frame.columns if isinstance(frame[name].dtype, pd.Int64Dtype)]
 
 

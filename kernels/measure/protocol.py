@@ -71,7 +71,6 @@ class Point:
 
     @property
     def kernel(self) -> KernelSpec:
-        """The kernel's KernelSpec. ProblemError for a peer."""
         return catalog.find(self.name)
 
 

@@ -222,7 +222,6 @@ def _problems(compared: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
 
 
 def roofs_said(roofs: dict[str, float]) -> str:
-    """The measured roofs in words."""
     return (
         f"copy {roofs['copy_gb_per_s']:,.0f} GB/s, fp32 FMA {roofs['fp32_tflops']:.1f} TFLOP/s, fp16 tensor cores "
         f"{roofs['fp16_tflops']:.0f} TFLOP/s"

@@ -284,7 +284,6 @@ def _enqueued(enqueue: Callable[[], object], count: int) -> "cupy.cuda.Event":
 
 
 def state_of(readings: Sequence[Reading]) -> GpuState:
-    """The GpuState of some readings."""
     clocks, powers, reasons = ([value for value in column if value is not None] for column in zip(*readings))
     capped, hot = (
         round(sum(bool(r & bits) for r in reasons) / len(reasons), 3) if reasons else None for bits in (POWER, HEAT)

@@ -55,17 +55,14 @@ class RecordedRequest:
 
     @property
     def kernel(self) -> str:
-        """The kernel's name."""
         return self.request.kernel.name
 
     @property
     def problem(self) -> Problem:
-        """The request's problem."""
         return self.request.problem
 
     @property
     def settings(self) -> tuple[tuple[str, int], ...]:
-        """Every constant, as pairs."""
         return self.request.settings
 
     @property
@@ -114,11 +111,9 @@ class Recordings(Generic[Entry]):
 
     @property
     def folder(self) -> Path:
-        """The folder of the files."""
         return tables.FOLDER / f"{self.noun}s"
 
     def asked(self) -> list[Request]:
-        """The requests to record."""
         return requests_of(self.cases)
 
     def all(self) -> list[Entry]:
@@ -185,7 +180,6 @@ class Recordings(Generic[Entry]):
         return [path] if self.shared else [entry.path for entry in self.all() if entry.device == device.name]
 
     def save(self, made: Any, path: Path) -> None:
-        """Writes a result into a file of its own."""
         header, parts = self.stored(made)
         own = {"device": made.device, "date": made.date}
         _write(path, {**header_of(made.request), **header, **own}, {"": (header, parts)})

@@ -84,14 +84,12 @@ class Recording:
 
     @property
     def header(self) -> dict[str, Any]:
-        """The fields of the file's header."""
         return {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("path", "lengths")} | {
             "scope": asdict(self.scope)
         }
 
 
 def entries() -> tuple[Recording, ...]:
-    """Every readable recording."""
     return _look()[0]
 
 

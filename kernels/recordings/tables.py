@@ -84,7 +84,6 @@ def path_of(kind: str, device: str) -> Path:
 
 
 def file_name(text: str) -> str:
-    """A text as the name of a file or folder."""
     return re.sub(r"[^\w.-]+", "_", text).strip("_")
 
 

@@ -59,7 +59,6 @@ class Look:
 
     @property
     def is_correct(self) -> bool:
-        """Whether all outputs are within their limits, without a fault."""
         return all(error.ok for error in self.errors) and not self.faults
 
 

@@ -125,7 +125,6 @@ class RotaryProblem(Problem):
 
     @property
     def _heads(self) -> int:
-        """Heads of q, k and v."""
         return self.num_heads + 2 * self.num_kv_heads
 
     @property
@@ -195,7 +194,6 @@ class RotaryProblem(Problem):
         return given
 
     def _more(self, qkv: np.ndarray) -> dict[str, np.ndarray]:
-        """The inputs of a derived problem."""
         return {}
 
     def _split(self, qkv: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -39,17 +39,14 @@ class LabProblem(Problem):
 
     @property
     def x(self) -> np.ndarray:
-        """The input x in float64."""
         return self.inputs()["x"].astype(np.float64)
 
     @classmethod
     def cases(cls) -> Iterable[Case]:
-        """The cases that are compared with float64."""
         raise NotImplementedError
 
     @classmethod
     def recorded(cls) -> Iterable[Case]:
-        """The recorded cases."""
         return [Case(cls())]
 
     @classmethod

@@ -38,12 +38,10 @@ class DecodingProblem(Problem):
 
     @property
     def lengths(self) -> tuple[int, ...]:
-        """The keys of each sequence."""
         return (self.context,) * self.sequences
 
     @property
     def scale(self) -> float:
-        """The factor on the scores."""
         return float(self.head_dim) ** -0.5
 
     @property

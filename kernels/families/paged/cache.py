@@ -80,7 +80,6 @@ class _CacheProblem(Problem):
         self.check()
 
     def check(self) -> None:
-        """Raises ProblemError where the fields do not fit together."""
         raise NotImplementedError
 
     @property
@@ -105,7 +104,6 @@ class _CacheProblem(Problem):
         )
 
     def _old(self) -> dict[str, np.ndarray]:
-        """The caches as they were."""
         shapes = enumerate((self.layout.k_shape, self.layout.v_shape))
         draw = partial(random_rows, self.seed, count=self.num_blocks, dtype=self.layout.dtype)
         k, v = (draw(OLD_STREAM + n, shape=shape[1:]) for n, shape in shapes)

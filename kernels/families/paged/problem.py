@@ -176,7 +176,6 @@ class PagedProblem(Problem):
 
     @property
     def stored(self) -> str:
-        """The type of the cache."""
         return self.cache_dtype or self.dtype
 
     @property
@@ -186,7 +185,6 @@ class PagedProblem(Problem):
 
     @property
     def group(self) -> int:
-        """The query heads of one KV head."""
         return self.num_heads // self.num_kv_heads
 
     @property
@@ -197,12 +195,10 @@ class PagedProblem(Problem):
 
     @property
     def max_blocks_per_seq(self) -> int:
-        """Entries of the longest block table."""
         return max(map(len, self.block_tables))
 
     @property
     def scale(self) -> float:
-        """The factor on q . k: 1 / sqrt(head_dim)."""
         return 1.0 / math.sqrt(self.head_dim)
 
     @property
@@ -343,7 +339,6 @@ class PagedProblem(Problem):
         }
 
     def _kept(self, shapes: dict[str, tuple[int, ...]]) -> dict[str, np.ndarray]:
-        """Arrays of the file of a watched call."""
         return own_values.load(self.numbers, shapes)
 
     def queries(self) -> np.ndarray:

@@ -112,14 +112,12 @@ class RangesProblem(PagedProblem):
 
     @cached_property
     def work_list(self) -> WorkList:
-        """The plan of the step."""
         lens = np.array(self.context_lens)
         firsts = self.begins // self.block_size
         pages = -(-lens // self.block_size) - firsts
         return work_list(firsts, pages, lens, self.range_count_of(int(pages.sum())))
 
     def range_count_of(self, pages: int) -> int:
-        """The number of ranges for this number of pages."""
         few = min(MULTIPROCESSORS // self.num_kv_heads, pages * self.block_size // SHORTEST)
         return self.ranges or max(1, few)
 

@@ -137,7 +137,6 @@ class RingProblem(Problem):
 
     @property
     def kv_heads(self) -> int:
-        """KV heads on all GPUs together."""
         return self.num_kv_heads or self.num_heads
 
     @property
@@ -151,7 +150,6 @@ class RingProblem(Problem):
 
     @property
     def rows(self) -> int:
-        """Rows of a GPU's queries and keys."""
         return self.seq_len // self.gpus if self.split == "keys" else self.seq_len
 
     @property
@@ -160,7 +158,6 @@ class RingProblem(Problem):
 
     @cached_property
     def shares(self) -> tuple[tuple[Share, ...], ...]:
-        """The work by step and GPU."""
         if self.split == "heads":
             return (tuple(share(1, 0, 0, self.rows, self.causal, False) for _ in range(self.gpus)),)
         return tuple(

@@ -410,7 +410,6 @@ class BlockSparseProblem(MaskedProblem):
         return cls(**sizes, mask="drawn", mask_block=int(str(block)), drawn=drawn, block_q=128, block_kv=64)
 
     def made(self) -> dict[str, np.ndarray]:
-        """The lists, their patterns and the sink."""
         names = ("kv_num_blocks", "kv_indices", "kv_patterns", "full_kv_num_blocks", "full_kv_indices")
         made = {name: np.stack([getattr(lists, name) for lists in self.lists]) for name in names}
         patterns = self.patterns if len(self.patterns) else np.zeros((1, self.block_q, self.block_kv // 32), np.int32)
@@ -428,7 +427,6 @@ class BlockSparseProblem(MaskedProblem):
 
     @classmethod
     def block_fields(cls, kernel: KernelSpec, number: int) -> dict[str, int]:
-        """Blocks that the kernel allows."""
         sizes = HOPPER_BLOCKS if kernel.requires == "sm_90a" else tuple(b for b in BLOCKS if b[1] < 128)
         block_q, block_kv = sizes[number % len(sizes)]
         return {"block_q": block_q, "block_kv": block_kv}

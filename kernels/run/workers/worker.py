@@ -83,7 +83,6 @@ class Worker(ABC):
         return value
 
     def take_out(self, reason: str) -> None:
-        """Gives it no task for a while."""
         self.out, self.look_at = reason, time.monotonic() + self.again
 
     def unusable(self) -> WarpglassError:
