@@ -18,7 +18,7 @@ from app.choices.estimates import requests_in
 from app.guards import audit
 from app.parts.story import Story
 from app.store import disk
-from app.web import keys, making
+from app.web import making
 from kernels.errors import FAULT, RunError, WarpglassError
 from kernels.jail import setting
 from kernels.run import workers
@@ -85,7 +85,7 @@ def get(
     who: the page. It waits while it asks again within WAITS seconds. The server ("") waits to the end.
     seconds: its estimated time.
     """
-    key = keys.key_of(story.path, part, subject, device)
+    key = making.key_of(story.path, part, subject, device)
     with _lock:
         if name := _known(key):
             return name
@@ -97,7 +97,7 @@ def get(
             make = making.make_and_send if workers.elsewhere() else making.make
             for draft in {one.kernel.path for one in requests_in(subject) if setting.is_jailed(one.kernel.path)}:
                 audit.note("jailed_run", who, draft=draft.stem)
-            args = story.path, part, subject, key, keys.seen()
+            args = story.path, part, subject, key, making.seen()
             job = workers.submit(make, *args, backend=backend, title=label, client=_client(who), estimate=seconds)
             task = _making[key] = _Making(job, story.title, time.monotonic())
             job.when_done(functools.partial(_end, key, task))

@@ -57,7 +57,7 @@ from kernels.catalog import current
 from kernels.core.fields import nearest, shortened
 from kernels.errors import FAULT, BackendUnavailable, RunCancelled, WarpglassError
 from kernels.run import workers
-from kernels.run.workers import limits
+from kernels.run.workers import served
 
 MOST_ANSWER = 2**28  # bytes that a worker may send to the web process: names, or bundles from another host
 MOST_JSON = 2**22  # bytes of JSON in such an answer: names take some 100, a failure some 1,000
@@ -134,7 +134,7 @@ def prepare() -> None:
     def tidy() -> None:
         while True:
             time.sleep(TIDY)
-            limits.return_memory()
+            served.return_memory()
 
     threading.Thread(target=first, daemon=True).start()
     threading.Thread(target=tidy, daemon=True).start()

@@ -10,7 +10,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from kernels.build import cache, child_launches, confined, cpp, nvrtc
+from kernels.build import cache, child, child_launches, cpp, nvrtc
 from kernels.build.plain import toolchain as plain
 from kernels.build.product import CPU, Build, EntryFacts, Mode, Toolchain
 from kernels.core.spec import KernelSpec
@@ -53,7 +53,7 @@ def build(spec: KernelSpec, defines: Mapping[str, int], mode: Mode, target: str)
     product = f"{spec.name}{toolchain.suffix}"
 
     def make(folder: Path) -> dict[str, Any]:
-        with confined.compiling(jailed):
+        with child.compiling(jailed):
             log, facts = toolchain.compile(spec, options, folder)
         size = sum(path.stat().st_size for path in folder.iterdir())
         if jailed and size > MOST_BYTES:

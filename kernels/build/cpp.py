@@ -14,7 +14,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from kernels.build import cache, child, child_launches, confined
+from kernels.build import cache, child, child_launches
 from kernels.build.product import EntryFacts, first_error
 from kernels.core.spec import KernelSpec
 from kernels.errors import BackendUnavailable, BuildError
@@ -97,8 +97,8 @@ def compiled(spec: KernelSpec, command: list[str], sources: Path) -> str:
     done = run(command, {"TMPDIR": str(sources), "LC_ALL": "C"})
     if done.returncode and child.exceeded(done.stderr):
         most, seconds = child.COMPILER_BYTES, child.COMPILER_SECONDS
-        if confined.is_wanted():
-            most, seconds = confined.LIMITS.memory_bytes, int(confined.LIMITS.seconds)
+        if child.is_wanted():
+            most, seconds = child.JAIL_LIMITS.memory_bytes, int(child.JAIL_LIMITS.seconds)
         raise BuildError(
             f"{spec.path.name} does not compile: the compiler reached its limit ({most >> 30} GiB, {seconds} s). Look "
             "for a macro, a template or an #include without an end."
@@ -147,7 +147,7 @@ def _takes(command: tuple[str, ...], option: str) -> bool:
 def _links_with(command: tuple[str, ...], option: str) -> bool:
     """Whether the linker of this option makes a library with this compiler. gold may not find its libstdc++."""
     with tempfile.TemporaryDirectory() as folder:
-        library = f"-o{folder}/empty.so"  # in one word: no stranger's text, so no jail (confined.wanted)
+        library = f"-o{folder}/empty.so"  # in one word: no stranger's text, so no jail (child.wanted)
         words = [*command, option, "-shared", "-x", "c++", os.devnull, library]
         return run(words, seconds=PROBE_SECONDS).returncode == 0
 

@@ -16,12 +16,12 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from kernels.build import confined, packages
+from kernels.build import child, packages
 from kernels.build.plain import refusals
 from kernels.build.plain.edits import device_text
 from kernels.build.plain.refusals import HOST_HEADERS, STANDARD_HEADERS
 from kernels.build.product import EntryFacts, first_error
-from kernels.core.signatures import is_plain_c
+from kernels.core.sources import is_plain_c
 from kernels.core.spec import GPU_OPTIONS, KernelSpec
 from kernels.errors import BackendUnavailable, BuildError, ProblemError
 from kernels.jail import Limits, in_place
@@ -340,7 +340,7 @@ class Toolchain:
         options = [*options, *include_options()] if spec.plain else options
         expressions = instances(spec, options)
         asked = Program(name, source, tuple(headers), tuple(options), tuple(expressions))
-        ask = compiled_in_jail if confined.is_wanted() else compiled
+        ask = compiled_in_jail if child.is_wanted() else compiled
         made = ask(self.nvrtc, asked)
         if not made.cubin:
             raise BuildError(first_error(spec, made.log, _ERROR))

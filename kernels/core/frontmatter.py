@@ -15,8 +15,7 @@ from kernels.core.fields import shortened
 from kernels.core.launch import Condition, Constant, ConstantRole, CopyText, LaunchText, Repeat, ScratchText, Tuned
 from kernels.core.planning import SCALARS, dtype_names, scalar_kinds
 from kernels.core.problem import Problem
-from kernels.core.signatures import C_TYPES, OTHER_C_TYPES, is_plain_c, parameters
-from kernels.core.sources import is_plain
+from kernels.core.sources import C_TYPES, OTHER_C_TYPES, is_plain, is_plain_c, parameters
 from kernels.core.spec import KernelSpec
 from kernels.core.streams import ORDER_KEYS, check_order, order_of
 from kernels.core.toml_tables import FLAG, TEXT, Keys, Table, check_keys, completed, parse, tables, typed

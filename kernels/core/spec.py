@@ -27,8 +27,7 @@ from kernels.core.launch import (
 from kernels.core.planning import check_conditions, check_steps, plan_of, scratch_tensors
 from kernels.core.problem import Problem
 from kernels.core.remembered import remembered
-from kernels.core.signatures import signature, without_comments
-from kernels.core.sources import is_plain
+from kernels.core.sources import is_plain, signature, without_comments
 from kernels.core.tensors import Initial
 from kernels.core.watch import WatchText
 from kernels.errors import ProblemError

@@ -3,7 +3,7 @@
 confine()       jail.py: runs a command in the jail of this machine
 bubblewrap.py   an engine: namespaces, and a filter of system calls (filter.py)
 landlock.py     an engine: sandlock, by Landlock and seccomp. It needs no namespaces
-talk.py         bytes in and out, with limits. roots.py: the folders of a compiler and of a library
+talk.py         bytes in and out, with limits
 setting.py      which kernels belong to strangers, and what the server does with them
 """
 

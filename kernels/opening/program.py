@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from kernels import jail
-from kernels.build import confined, cpp
+from kernels.build import child, cpp
 from kernels.build.plain import refusals
 from kernels.build.plain.edits import cpu_text
 from kernels.build.plain.refusals import HOST_HEADERS, STANDARD_HEADERS
 from kernels.build.plain.tokens import closing, line_of, tokens
 from kernels.build.plain.toolchain import Toolchain
 from kernels.errors import BuildError, RunError
-from kernels.jail import Limits, roots
+from kernels.jail import Limits
 from kernels.opening.host import COOPERATIVE, host_launches, parts
 
 SECONDS = 50
@@ -65,7 +65,7 @@ def run(name: str, text: str) -> Ran:
     with tempfile.TemporaryDirectory(prefix="warpglass-program-") as held:
         program = _built(Path(held), name, text)
         command = ["/bin/sh", "-c", f'timeout {SECONDS} "$0"; echo "exit $?" >> {_LOG}', str(program)]
-        reads = [program, *roots.compiler("/usr/bin/g++")]
+        reads = [program, *child.compiler_folders("/usr/bin/g++")]
         done = jail.confine(command, reads=reads, out=_LOG, limits=LIMITS)
     *lines, last = done.output.decode(errors="replace").splitlines() or [""]
     if done.stopped or not last.startswith("exit "):
@@ -106,7 +106,7 @@ def _built(folder: Path, name: str, text: str) -> Path:
     options = [option for option in toolchain.options if option not in ("-shared",)]
     unit, program = sources / "unit.o", folder / "program"
     compiled = ["-fPIC", f"-I{sources}", "-x", "c++", "-c", str(sources / "unit.cpp"), "-o", str(unit)]
-    with confined.compiling(True):
+    with child.compiling(True):
         _checked(name, [*toolchain.command, *options, *compiled], sources)
         linked = [*toolchain.command, str(unit), str(toolchain.runtime()), "-o", str(program), "-ldl"]
         _checked(name, linked, sources)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TypeGuard
 
 from kernels.build.plain.tokens import bare, line_of
-from kernels.core.signatures import C_TYPES, function_of, parameters
+from kernels.core.sources import C_TYPES, function_of, parameters
 from kernels.errors import ProblemError
 from kernels.opening import host
 from kernels.opening.host import HostLaunch, host_launches, host_words, kernels_of

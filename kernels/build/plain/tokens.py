@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass
 
-from kernels.core.signatures import function_of
+from kernels.core.sources import function_of
 
 _SKIPPED = re.compile(
     r"""(?P<number>(?<![\w.])\.?\d(?:[eEpP][+-]|'?[\w.])*)

@@ -12,12 +12,12 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from kernels.build import cache, confined, cpp
+from kernels.build import cache, child, cpp
 from kernels.build.plain import lines, preprocessed, refusals, watching
 from kernels.build.plain.edits import cpu_text
 from kernels.build.plain.refusals import CUDA, CUDA_HEADERS
 from kernels.build.product import EntryFacts
-from kernels.core.signatures import symbol_of
+from kernels.core.sources import symbol_of
 from kernels.core.spec import KernelSpec
 from kernels.errors import BackendUnavailable, BuildError
 
@@ -53,7 +53,7 @@ def close(spec: KernelSpec, unit: Path) -> None:
     renamed = [f"--redefine-sym={name}=simt_{name}" for name in LOGGED]
     kept = ["--keep-global-symbol=launch_*", "--keep-global-symbol=DW.ref.*"]
     for command in (["objcopy", "-w", *kept, *renamed], ["readelf", "-sW"]):
-        said = confined.tool(command, unit, SECONDS, f"{spec.path.name}'s code", writes=command[0] == "objcopy")
+        said = child.tool(command, unit, SECONDS, f"{spec.path.name}'s code", writes=command[0] == "objcopy")
     for row in said.splitlines():
         words = row.split()
         if len(words) == 8 and words[6] == "UND" and words[7] not in calls and not ALLOWED.match(words[7]):

@@ -21,12 +21,11 @@ import numpy as np
 from kernels.build import CPU, Build, cpp_compiler, folders
 from kernels.core.launch import Launch, Plan, TensorMap, Texture
 from kernels.core.scope import Scope
-from kernels.core.signatures import symbol_of
+from kernels.core.sources import symbol_of
 from kernels.core.streams import last_order
 from kernels.errors import BackendUnavailable, RunError, RunTimeout
 from kernels.run.backends import Device, driver, jailed
-from kernels.run.backends.calls import ALWAYS, LAUNCH, Call, Memory, address, make_here, spare, text
-from kernels.run.backends.children import with_tables
+from kernels.run.backends.calls import ALWAYS, LAUNCH, Call, Memory, address, make_here, spare, text, with_tables
 from kernels.run.results import Marked
 from kernels.trace.probes import CLOCKS, MARK, RECORD
 from kernels.trace.trace import RawRecords

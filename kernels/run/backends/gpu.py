@@ -17,7 +17,7 @@ from kernels.core.tensors import Initial
 from kernels.errors import BackendUnavailable, OutOfMemory, ProblemError
 from kernels.run.backends import Device, driver, streams
 from kernels.run.backends.alone import parent
-from kernels.run.backends.children import with_tables
+from kernels.run.backends.calls import with_tables
 from kernels.run.backends.driver import StickyError as StickyError  # for callers
 from kernels.run.backends.gpu_arrays import bring_back, restore, texture_of, to_gpu, with_copies
 from kernels.run.results import Marked

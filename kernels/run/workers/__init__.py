@@ -1,7 +1,7 @@
 """Worker processes: all runs happen there, never in the process that serves pages.
 
     submit -> Job   pool.py: the queue of a backend, fair between clients (fair.py), and its workers (worker.py)
-                    local.py, served.py: a worker process from outside and from inside. limits.py: its limits
+                    local.py, served.py: a worker process from outside and from inside, with its limits
                     forks.py, forked.py: the fork server. frames.py: a worker's pipe. devices.py: the GPUs
     WARPGLASS_WORKERS=dask://HOST:PORT
                     cluster.py: workers on other hosts, from the server's side; agent.py: from theirs
