@@ -139,8 +139,8 @@ def test_a_kernel_that_grows_without_end_is_told_with_the_limit(monkeypatch, var
 @pytest.mark.skipif(sys.platform != "linux", reason="prctl is Linux's")
 def test_no_process_of_the_user_reads_the_server_whose_workers_and_figures_work(tmp_path):
     (tmp_path / "server.py").write_text(
-        "import ctypes\nfrom app import main\nfrom app.classroom import figures\nfrom kernels.run import workers\n"
-        "if __name__ == '__main__':\n    workers.ready()\n    found = figures.now([], 0)\n"
+        "import ctypes\nfrom app import main\nfrom app.classroom import routes\nfrom kernels.run import workers\n"
+        "if __name__ == '__main__':\n    workers.ready()\n    found = routes.now([], 0)\n"
         "    print(ctypes.CDLL(None).prctl(3), found['web_bytes'] > 2**20, found['worker_bytes'] > 2**20)\n"
     )
     given = {**os.environ, "PYTHONPATH": str(ROOT), "WARPGLASS_CACHE": str(tmp_path)}

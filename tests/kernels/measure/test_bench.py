@@ -456,8 +456,8 @@ def gpu_of_names(monkeypatch):
     monkeypatch.setattr(protocol, "_sampled", sample)
     monkeypatch.setattr(protocol.gpu, "errors", contextlib.nullcontext)
     monkeypatch.setattr(protocol.load, "sustained", lambda enqueuers, before, once_us: HOT)
-    monkeypatch.setattr(protocol.clock, "time_runs", time_runs)
-    monkeypatch.setattr(protocol.clock, "state", lambda: (1, 2, 3))
+    monkeypatch.setattr(protocol.load, "time_runs", time_runs)
+    monkeypatch.setattr(protocol.load, "state", lambda: (1, 2, 3))
     return sampled
 
 
@@ -479,13 +479,13 @@ def test_a_point_alone_is_sampled_in_one_turn(gpu_of_names):
 
 
 def test_one_whose_runs_fail_leaves_the_others_their_times(gpu_of_names, monkeypatch):
-    def time_runs(enqueuers, runs, before=None, of=protocol.clock.time_runs):
+    def time_runs(enqueuers, runs, before=None, of=protocol.load.time_runs):
         if before and before() == "01_naive":
             raise protocol.RunError("It fell.")
         return of(enqueuers, runs, before)
 
     monkeypatch.setattr(protocol.load, "sustained", lambda enqueuers, before, once_us: HOT)
-    monkeypatch.setattr(protocol.clock, "time_runs", time_runs)
+    monkeypatch.setattr(protocol.load, "time_runs", time_runs)
     made = protocol.measure_in_turns([Point(name, PROBLEM) for name in ("03_flash", "01_naive", "02_tiled")])
     assert [(timing.status, timing.reason) for timing in made] == [("ok", ""), ("failed", "It fell."), ("ok", "")]
     each = protocol.MOST_RUNS // protocol.TURNS  # 02_tiled waited for room, so it has its turns
