@@ -19,9 +19,10 @@ from kernels.build.occupancy import MACHINES
 from kernels.core.dtypes import widened
 from kernels.core.fields import fields_of, nearest, write_value
 from kernels.core.request import Request
+from kernels.core.sources import read_text
 from kernels.core.spec import KernelSpec
 from kernels.errors import BackendUnavailable, ProblemError, WarpglassError
-from kernels.exercises import command, find
+from kernels.exercises import Grade, find, grade, listed
 from kernels.measure import (
     bench,
     calibration,
@@ -224,14 +225,33 @@ def _inspect(args: argparse.Namespace) -> int:
 
 def _exercise(args: argparse.Namespace) -> int:
     if not args.name:
-        print("\n".join(command.lines_of_list()))
+        print("\n".join(f"{one.number:2d} {one.name:20s} {one.title}" for one in listed().values()))
         return OK
     exercise = find(args.name)
     if not args.file:
-        print("\n".join(command.write_start(exercise)))
+        file = Path(f"{exercise.name}.cu")
+        try:
+            with file.open("x") as opened:
+                opened.write(exercise.start)
+        except OSError as error:
+            raise ProblemError(f"{file} cannot be written: {error.strerror}. Grade it, or remove it.") from None
+        grading = f"Then run: python -m kernels exercise {exercise.name} {file}"
+        print(f"{exercise.title}\n\n{exercise.task}\n\n{file} has the text to begin with. {grading}")
         return OK
-    found = command.graded(exercise, args.file, _time_limit())
-    print(command.as_json(found) if args.json else "\n".join(command.lines_of_grade(found)))
+    text, limit = read_text(Path(args.file)), _time_limit()
+    job = workers.submit(grade, exercise.name, text, backend="cpu", title=exercise.name, time_limit=limit)
+    found: Grade = job.result()
+    if args.json:
+        _print_json(found.as_json())
+        return OK if found.accepted else FAILED
+    print("accepted" if found.accepted else "not accepted", found.said, sep="\n")
+    for case in found.cases:
+        fields = ", ".join(f"{name}={value}" for name, value in case.problem.items())
+        print(f"  {'right' if case.ok else 'wrong'}: {fields}: {case.said}")
+    for one in found.evidence:
+        print(f"  {one.kind}: {one.text}")
+    if not found.jailed:
+        print("This machine has no jail. The answer ran with your own rights.")
     return OK if found.accepted else FAILED
 
 

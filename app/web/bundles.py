@@ -168,15 +168,12 @@ async def settled(key: str, seconds: float, who: str = "") -> None:
                 task.asked[who] = time.monotonic()
 
 
-def stop(key: str, who: str = "") -> None:
-    """Stops the job with that key, unless other pages need it. The page `who` gets the error."""
-    if job := _left(key, who):
-        job.cancel()
+def stop(key: str, who: str = "", forget: bool = False) -> None:
+    """Stops the job with that key, unless other pages need it. The page `who` gets the error.
 
-
-def drop(key: str, who: str) -> None:
-    """Stops the job of a page that asks for something else now. Nobody gets an error, and a new request starts anew."""
-    if job := _left(key, who, forget=True):
+    forget: the page asks for something else now. Nobody gets an error, and a new request starts anew.
+    """
+    if job := _left(key, who, forget):
         job.cancel()
 
 

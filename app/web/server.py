@@ -184,8 +184,8 @@ async def _kept(request: Request, gone: str, headers: dict[str, str]) -> Respons
 @ours
 async def stop(request: Request) -> Response:
     said = request.query_params
-    end = bundles.drop if said.get("drop") else bundles.stop
-    await run_in_threadpool(end, said.get("key", ""), browsers.page_of(request, said.get("who", "")))
+    who, forget = browsers.page_of(request, said.get("who", "")), bool(said.get("drop"))
+    await run_in_threadpool(bundles.stop, said.get("key", ""), who, forget)
     return Response(status_code=204)
 
 

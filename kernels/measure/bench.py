@@ -130,7 +130,7 @@ def _cases(device: Device, kept: tables.Kept | None) -> Cases:
         others = [points[key] for key in missing if key not in rested]
         made = time_together(others, roofs) if others else []
         asked = [point for key, point in points.items() if key in rested and isinstance(point, Point)]
-        timings = in_worker(asked[0].name, protocol.sustain, asked) if asked else []
+        timings = in_worker(asked[0].name, protocol.measure_in_turns, asked, 0) if asked else []
         return made + [{**rested[_key_of(timing.point)], **sustained_figures(timing)} for timing in timings]
 
     groups = _together(points.values())

@@ -55,15 +55,10 @@ def l2_bytes() -> int:
 
 def state() -> tuple[int | None, int | None, int | None]:
     """Clock (MHz), temperature (C) and power (W) of the GPU now. None for a figure that NVML does not give."""
-    handle = handle_of(0)
-    if handle is None:
-        return None, None, None
-    import pynvml
-
-    milliwatts = _ask(pynvml.nvmlDeviceGetPowerUsage, handle)
+    milliwatts = _ask(0, "nvmlDeviceGetPowerUsage")
     return (
-        _ask(pynvml.nvmlDeviceGetClockInfo, handle, pynvml.NVML_CLOCK_SM),
-        _ask(pynvml.nvmlDeviceGetTemperature, handle, pynvml.NVML_TEMPERATURE_GPU),
+        _ask(0, "nvmlDeviceGetClockInfo", "NVML_CLOCK_SM"),
+        _ask(0, "nvmlDeviceGetTemperature", "NVML_TEMPERATURE_GPU"),
         None if milliwatts is None else round(milliwatts / 1000),
     )
 
@@ -78,8 +73,8 @@ def under_load(device: int = 0) -> tuple[int | None, int | None]:
         return None, None
     import pynvml
 
-    mhz = _ask(pynvml.nvmlDeviceGetClockInfo, handle, pynvml.NVML_CLOCK_SM)
-    milliwatts = _ask(pynvml.nvmlDeviceGetPowerUsage, handle)
+    mhz = _ask(device, "nvmlDeviceGetClockInfo", "NVML_CLOCK_SM")
+    milliwatts = _ask(device, "nvmlDeviceGetPowerUsage")
     try:
         (field,) = pynvml.nvmlDeviceGetFieldValues(handle, [pynvml.NVML_FI_DEV_POWER_INSTANT])
         if field.nvmlReturn == pynvml.NVML_SUCCESS and field.value.uiVal:
@@ -91,12 +86,7 @@ def under_load(device: int = 0) -> tuple[int | None, int | None]:
 
 def slowed(device: int) -> int | None:
     """NVML's reasons for a lower clock of a GPU now, as bits. None if NVML does not give them."""
-    handle = handle_of(device)
-    if handle is None:
-        return None
-    import pynvml
-
-    return _ask(pynvml.nvmlDeviceGetCurrentClocksThrottleReasons, handle)
+    return _ask(device, "nvmlDeviceGetCurrentClocksThrottleReasons")
 
 
 @lru_cache
@@ -112,11 +102,15 @@ def handle_of(device: int) -> object:
         return None
 
 
-def _ask(function: Callable[..., int], *what: object) -> int | None:
+def _ask(device: int, function: str, *constants: str) -> int | None:
+    """The answer of an NVML function about a GPU. None if NVML does not give it."""
+    handle = handle_of(device)
+    if handle is None:
+        return None
     import pynvml
 
     try:
-        return function(*what)
+        return getattr(pynvml, function)(handle, *(getattr(pynvml, name) for name in constants))
     except pynvml.NVMLError:
         return None
 

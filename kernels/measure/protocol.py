@@ -128,19 +128,12 @@ def measure(point: Point) -> Timing:
     return measure_in_turns([point])[0]
 
 
-def measure_in_turns(points: Sequence[Point]) -> list[Timing]:
+def measure_in_turns(points: Sequence[Point], turns: int = TURNS) -> list[Timing]:
     """The Timing of each of these points of one problem. They take turns. Points without room next to the others wait
-    until the others are done. If a run fails, each of its group is measured again in a run of its own."""
-    return _measured(points, TURNS)
+    until the others are done. If a run fails, each of its group is measured again in a run of its own.
 
-
-def sustain(points: Sequence[Point]) -> list[Timing]:
-    """The same as measure_in_turns, but only with sustained times. The runs and their medians stay empty."""
-    return _measured(points, 0)
-
-
-def _measured(points: Sequence[Point], turns: int) -> list[Timing]:
-    """turns: of each point, at most 1 for a point without company."""
+    turns: of each point, at most 1 for a point without company. 0 gives only sustained times.
+    """
     done: dict[Point, Timing] = {}
     waiting = []
     for point in points:
@@ -183,7 +176,7 @@ def _timed(ready: list[Ready], turns: int) -> list[Timing]:
             return [replace(ready[0].known, status="failed", reason=str(error))]
     points = [one.known.point for one in ready]
     ready.clear()
-    return [timing for point in points for timing in _measured([point], turns)]
+    return [timing for point in points for timing in measure_in_turns([point], turns)]
 
 
 def _prepared(point: Point) -> Ready | Timing | str:

@@ -24,7 +24,7 @@ from kernels.run import backends
 from kernels.run.backends import Device, recorded
 from kernels.run.plain import launches, tables
 from kernels.run.plain.launches import Probed
-from kernels.run.results import Estimate, Run, Traffic
+from kernels.run.results import Run, Traffic
 from kernels.trace.probes import OUT_OF_RANGE, RECORD, sites_of
 from kernels.trace.trace import RawRecords, Trace, decode
 
@@ -35,12 +35,6 @@ CPU_SECONDS = 60.0  # the longest run on the CPU
 
 
 # ---- before a run ----
-
-
-def estimate(request: Request, device: Device) -> Estimate:
-    """Bytes of the arrays, and seconds on the CPU (0 on a GPU, as they do not matter)."""
-    array_bytes = sum(tensor.nbytes for tensor in request.plan.tensors)
-    return Estimate(array_bytes, request.problem.cpu_steps * CPU_SECONDS_PER_STEP if device.backend == "cpu" else 0.0)
 
 
 def check_possible(request: Request, device: Device) -> None:
@@ -54,7 +48,7 @@ def check_possible(request: Request, device: Device) -> None:
     request.scope.check(request.plan)
     if device.backend != "cpu":
         return
-    seconds = estimate(request, device).seconds
+    seconds = request.problem.cpu_steps * CPU_SECONDS_PER_STEP
     if seconds > CPU_SECONDS:
         raise TooLargeError(
             f"{request.kernel.name} at {request.problem.size} would take about {seconds:,.0f} s on the CPU "
@@ -65,7 +59,7 @@ def check_possible(request: Request, device: Device) -> None:
 
 def check_fits(request: Request, device: Device) -> None:
     """Raises TooLargeError if the arrays and the trace exceed the device's free memory. For a GPU only in a worker."""
-    needed = estimate(request, device).array_bytes
+    needed = sum(tensor.nbytes for tensor in request.plan.tensors)
     free = backends.module(device.backend).free_bytes()
     if needed + TRACE_BYTES > free:
         raise TooLargeError(

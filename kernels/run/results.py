@@ -1,4 +1,4 @@
-"""The results of a run, and its estimate."""
+"""The results of a run."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -54,14 +54,6 @@ class Traffic:
 
     table: pd.DataFrame
     whole: bool
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """A formula's bytes and seconds of a run. No page shows it as a kernel's time."""
-
-    array_bytes: int
-    seconds: float
 
 
 @dataclass(frozen=True)

@@ -223,8 +223,8 @@ def test_a_page_that_asks_for_something_else_drops_what_no_other_wants(story, jo
     one, two = get(story, "one", who="ann"), get(story, "two", who="ann")
     get(story, "two", who="ben")
     job = bundles._making[one.key].job
-    bundles.drop(one.key, "ann")
-    bundles.drop(two.key, "ann")
+    bundles.stop(one.key, "ann", forget=True)
+    bundles.stop(two.key, "ann", forget=True)
     assert job.done() and set(bundles._making) == {two.key} and not bundles._making[two.key].job.done()
     assert isinstance(get(story, "one", who="ann"), bundles.Waiting)  # and is told nothing of a stop
     jobs.let_go()
@@ -348,5 +348,5 @@ def test_all_pages_of_a_browser_take_one_turn_in_the_queue(story, jobs, monkeypa
     monkeypatch.setattr(workers, "submit", noted)
     keys = {get(story, "one", who=who).key for who in ("b/1", "b/2", "c/1")}
     for who in ("b/1", "c/1", "b/2"):
-        bundles.drop(*keys, who)
+        bundles.stop(*keys, who, forget=True)
     assert said == [("submit", "b"), ("join", "b"), ("join", "b"), ("join", "c"), ("leave", "c"), ("leave", "b")]

@@ -497,7 +497,7 @@ def test_every_time_has_a_sustained_one_and_it_may_be_added_without_turns(gpu_of
     points = [Point(name, PROBLEM) for name in ("03_flash", "sdpa_efficient", "sdpa_math")]
     assert [made.sustained for made in protocol.measure_in_turns(points)] == [HOT, HOT, None]
     gpu_of_names.clear()
-    for made in (protocol.sustain(points), protocol.sustain(points[:1])):
+    for made in (protocol.measure_in_turns(points, 0), protocol.measure_in_turns(points[:1], 0)):
         assert made[0].sustained == HOT and made[0].median_us is None and made[0].status == "ok"
     assert gpu_of_names == []  # nothing was timed rested
 
