@@ -24,12 +24,7 @@ Run = Callable[..., "Tensor"]
 Options = dict[str, Any]  # of Problem.peer_inputs
 WORKSPACE = 2**28  # bytes for its plans
 LAYOUTS = ("nhd", "hnd")
-DECODE = {
-    "cuda_cores": "CUDA cores",
-    "tensor_cores": "tensor cores",
-    "fa3": "FA3",
-    "xqa": "XQA",
-}
+DECODE = {"cuda_cores": "CUDA cores", "tensor_cores": "tensor cores", "fa3": "FA3", "xqa": "XQA"}
 CASCADE = {"cascade_fa2": "cascade FA2", "cascade_fa3": "cascade FA3"}
 PAGED = {
     f"flashinfer_{layout}_{way}": f"FlashInfer {words} ({layout.upper()})"

@@ -5,10 +5,7 @@ import pandas as pd
 
 from kernels.measure.pipelines import Pipeline, keys_of
 
-PRODUCTS = (
-    *("scores", "output"),
-    *("weight_gradients", "value_sums", "key_sums", "query_sums", "key_value_sums"),
-)
+PRODUCTS = (*("scores", "output"), *("weight_gradients", "value_sums", "key_sums", "query_sums", "key_value_sums"))
 """The marks at a product of a tile, of the forward and of the backward. A mark with two products has half of each."""
 COMPUTING = (*PRODUCTS, "softmax", "weights", "score_gradients")
 """The marks of a writer that computes."""

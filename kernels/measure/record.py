@@ -16,10 +16,7 @@ TIME_LIMIT = 600.0  # seconds for one run
 
 
 def record(
-    kernels: Sequence[KernelSpec],
-    device: Device,
-    anew: bool = False,
-    progress: Progress = silent,
+    kernels: Sequence[KernelSpec], device: Device, anew: bool = False, progress: Progress = silent
 ) -> Iterator[Path]:
     """Writes a recording for each case without one of the kernel's present code on this GPU, or for all with `anew`.
     Yields the files one by one. It leaves out cases that this GPU cannot run. A second call goes on after the last

@@ -91,9 +91,7 @@ class ChaseProblem(Chase):
     """A ring in random order, in global memory through L1, in L2 past it, or in shared memory."""
 
     space: str = problem_field(
-        "through_l1",
-        "the ring's memory: global memory through L1, L2 past it, or shared memory",
-        allowed=CHASE_SPACES,
+        "through_l1", "the ring's memory: global memory through L1, L2 past it, or shared memory", allowed=CHASE_SPACES
     )
     working_set: int = problem_field(
         4096, "bytes that the ring spans: 128 per node", low=NODE_BYTES, high=2**31 - NODE_BYTES

@@ -127,10 +127,7 @@ class StepProblem(DecodingProblem):
 
     title: ClassVar[str] = "A step of prompt and decode"
     remedy: ClassVar[str] = "Choose a shorter context or a shorter prompt."
-    spellings: ClassVar[Mapping[str, tuple[str, ...]]] = {
-        **DecodingProblem.spellings,
-        "prompt": ("promptlen", "rows"),
-    }
+    spellings: ClassVar[Mapping[str, tuple[str, ...]]] = {**DecodingProblem.spellings, "prompt": ("promptlen", "rows")}
 
     @property
     def sizes(self) -> dict[str, object]:

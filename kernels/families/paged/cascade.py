@@ -17,15 +17,7 @@ from kernels.core.tensors import Tensor
 from kernels.errors import ProblemError
 from kernels.families.attention import SCALES
 from kernels.families.paged.fields import FP8, RANGE_BLOCK_SIZES, RANGE_DTYPES, RANGE_HEAD_DIMS
-from kernels.families.paged.ranges import (
-    CAPS,
-    HEADS,
-    MOST_GROUP,
-    MULTIPROCESSORS,
-    SHORTEST,
-    CasesSoFar,
-    RangesProblem,
-)
+from kernels.families.paged.ranges import CAPS, HEADS, MOST_GROUP, MULTIPROCESSORS, SHORTEST, CasesSoFar, RangesProblem
 from kernels.kv_cache.work_list import FIELDS, WorkList, work_list
 
 FAMILIES = (1, 1, 1, 2, 3, 3)  # of six sequences with the pages of TABLES

@@ -533,10 +533,7 @@ class PagedProblem(Problem):
 
     @classmethod
     def bench_sweeps(cls) -> Sweeps:
-        return [
-            ([("seq_len", [256, 512, 1024, 2048, 4096, 8192])], {"batch": 4}),
-            ([("batch", [1, 4, 8, 16, 32])], {}),
-        ]
+        return [([("seq_len", [256, 512, 1024, 2048, 4096, 8192])], {"batch": 4}), ([("batch", [1, 4, 8, 16, 32])], {})]
 
     @classmethod
     def check_cases(cls, kernel: KernelSpec) -> list[Case]:

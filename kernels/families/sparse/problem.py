@@ -123,14 +123,7 @@ class MaskFields(AttentionProblem):
         names = {f.name for f in fields(Mask)} & {f.name for f in fields(MaskFields)}
         taken: Mapping[str, Any] = {name: getattr(self, name) for name in names}
         return Mask(
-            kind,
-            self.seq_len,
-            self.keys,
-            self.causal,
-            seed=self.seed,
-            block=self.mask_block,
-            blocks=blocks,
-            **taken,
+            kind, self.seq_len, self.keys, self.causal, seed=self.seed, block=self.mask_block, blocks=blocks, **taken
         )
 
     @cached_property
