@@ -260,18 +260,13 @@ def _bench(args: argparse.Namespace) -> int:
     kept = reports.load_kept(args.against) if args.against else None
     chosen, swept = [sweeps.set_field(text) for text in args.set], [sweeps.sweep_field(text) for text in args.sweep]
     names = args.kernels or list(catalog.current().of_family(catalog.current().families[0]))
-    if args.recorded:
-        points = bench.recorded_points(names)
-    else:
-        points = sweeps.points(names, swept, chosen, args.peers, not args.warm)
+    points = sweeps.points(names, swept, chosen, args.peers)
     device = workers.survey().pick("gpu")
     made, roofs = bench.time_points(points, _progress)
     if len(made) < len(points):
         print(f"\nstopped: {len(made)} of {len(points)} points are kept", file=sys.stderr)
     where = bench.provenance(device, roofs, made)
-    report = reports.report(made, where, args.baseline or "", kept)
-    if report.complaint:
-        print(report.complaint, file=sys.stderr)
+    report = reports.report(made, where, kept)
     if args.out:
         options.write(args.out, lambda: reports.save(made, where, args.out))
     if args.json:
@@ -286,19 +281,16 @@ def _timeline(args: argparse.Namespace) -> int:
     kernel = catalog.find(args.kernel)
     problem, settings = options.assignments(kernel, args.set)
     request = Request(kernel, problem, settings, backend="gpu")
-    blocks = request.plan.launches[0].blocks
-    if not 0 <= args.block < blocks:
-        raise ProblemError(f"--block is {args.block}. This launch has blocks 0 to {blocks - 1}.")
     workers.survey().pick("gpu")
     job = workers.submit(pipelines.pipeline, request, backend="gpu", title=kernel.name, time_limit=_time_limit())
     made = job.result()
     if args.perfetto:
         options.write(args.perfetto, lambda: Path(args.perfetto).write_bytes(perfetto.encode(made)))
     if args.json:
-        _print_json(pipeline_bars.as_json(made, args.block))
+        _print_json(pipeline_bars.as_json(made))
     else:
-        print(pipeline_bars.sentence(made, args.block))
-        print(pipeline_bars.shares(made, args.block).to_string(index=False, float_format="%.3f"))
+        print(pipeline_bars.sentence(made))
+        print(pipeline_bars.shares(made, 0).to_string(index=False, float_format="%.3f"))
     return OK
 
 

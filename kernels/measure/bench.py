@@ -107,11 +107,11 @@ def _origin(device: Device, roofs: Mapping[str, float]) -> dict[str, object]:
 # ---- the recorded table ----
 
 
-def recorded_points(kernels: Iterable[str] = ()) -> list[Point | Skipped]:
-    """The points to record: every kernel of the catalogue (or only these) and the installed peers, over the sweeps of
-    its problem (bench_sweeps). A sweep of a constant covers the kernels that have it."""
+def recorded_points() -> list[Point | Skipped]:
+    """The points to record: every kernel of the catalogue and the installed peers, over the sweeps of its problem
+    (bench_sweeps). A sweep of a constant covers the kernels that have it."""
     found = {}
-    specs = {name: catalog.find(name) for name in kernels or catalog.current().kernels}
+    specs = catalog.current().kernels
     for kind in dict.fromkeys(spec.problem_type for spec in specs.values()):
         for sweeps, held in kind.bench_sweeps():
             names = [n for n, spec in specs.items() if spec.solves_class(kind) and can_sweep(spec, sweeps)]

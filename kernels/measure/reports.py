@@ -152,7 +152,6 @@ class Report:
 
     shown: every row with its label.
     compared: the rows with a time, with speed-ups against `baseline`, a label.
-    complaint: the reason for another baseline than the requested one.
     kept: the result of `against`, if requested.
     """
 
@@ -160,24 +159,16 @@ class Report:
     shown: pd.DataFrame
     compared: pd.DataFrame
     baseline: str
-    complaint: str = ""
     changes: pd.DataFrame | None = None
     kept: Provenance | None = None
 
 
-def report(
-    made: pd.DataFrame, where: Provenance, baseline: str = "", kept: tuple[pd.DataFrame, Provenance] | None = None
-) -> Report:
-    """The Report of a table of times. baseline: the label for speed-ups, by default the first with a time. kept: as
-    from load_kept."""
+def report(made: pd.DataFrame, where: Provenance, kept: tuple[pd.DataFrame, Provenance] | None = None) -> Report:
+    """The Report of a table of times. Speed-ups are against the first label with a time. kept: as from load_kept."""
     shown = labelled(made)
-    labels = list(dict.fromkeys(shown[shown.status == "ok"].label))
-    complaint = ""
-    if baseline and baseline not in labels:
-        complaint = f"--baseline {baseline!r} has no time here. Labels with a time: {', '.join(labels) or 'none'}."
-    chosen = baseline or next(iter(labels), "")
+    baseline = next(iter(shown[shown.status == "ok"].label), "")
     changes = against(shown, kept[0]) if kept else None
-    return Report(where, shown, speedups(shown, chosen), chosen, complaint, changes, kept[1] if kept else None)
+    return Report(where, shown, speedups(shown, baseline), baseline, changes, kept[1] if kept else None)
 
 
 def report_lines(made: Report) -> list[str]:

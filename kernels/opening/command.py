@@ -80,12 +80,12 @@ def open_file(args: argparse.Namespace) -> int:
         raise ProblemError(f"{path} has its front matter already. Run python -m kernels check {path}.")
     launches = proposal.launches_of(text)
     listed = proposal.parameters_of(text, launches)
-    fit = _fit(listed, args.family)
+    fit = _fit(listed)
     pairs = [text.partition("=") for text in args.say]
     if bad := next((text for text, (_, sign, _) in zip(args.say, pairs) if not sign), ""):
         raise ProblemError(f"--say is {bad!r}. It must be NAME=EXPRESSION.")
     made = proposal.propose(path, text, fit, launches, {name.strip(): value.strip() for name, _, value in pairs})
-    ran = _ran(made, path, text) if has_main(text) and not args.no_run else None
+    ran = _ran(made, path, text) if has_main(text) else None
     kernel = None if made.questions else _kernel(made, path, text)
     target = path if args.write else Path(args.out) if args.out else None
     commands = _problems(made, kernel, str(target or path), listed, len(launches), ran) if ran else []
@@ -105,7 +105,7 @@ def open_file(args: argparse.Namespace) -> int:
 def proposed(path: Path, text: str) -> Proposal:
     """The proposal for a text, without a run of its main(). Raises ProblemError. path: for its name."""
     launches = proposal.launches_of(text)
-    return proposal.propose(path, text, _fit(proposal.parameters_of(text, launches), ""), launches, {})
+    return proposal.propose(path, text, _fit(proposal.parameters_of(text, launches)), launches, {})
 
 
 def problems() -> Iterator[tuple[str, str, type[Problem]]]:
@@ -114,15 +114,14 @@ def problems() -> Iterator[tuple[str, str, type[Problem]]]:
             yield family, name, kind
 
 
-def _fit(listed: list[Parameter], wanted: str) -> Fit:
-    fits = matching.best(problems(), listed)
-    names = dict.fromkeys(f"{fit.family}/{fit.problem}" for fit in fits)
-    chosen = [fit for fit in fits if not wanted or wanted in (fit.family, f"{fit.family}/{fit.problem}")]
-    if chosen:
-        return chosen[0]
+def _fit(listed: list[Parameter]) -> Fit:
+    if fits := matching.best(problems(), listed):
+        return fits[0]
     pointers = ", ".join(f"{one.c_type} {one.name}" for one in listed if one.is_pointer)
-    known = f"Of these, {', '.join(names)} fit." if names else "No problem has tensors of these names and types."
-    raise ProblemError(f"No problem fits the pointers {pointers}. {known} Name them as a problem's tensors, such as q.")
+    raise ProblemError(
+        f"No problem fits the pointers {pointers}. No problem has tensors of these names and types. Name them as a "
+        "problem's tensors, such as q."
+    )
 
 
 def _ran(made: Proposal, path: Path, text: str) -> Ran | None:

@@ -136,7 +136,7 @@ Stamp = tuple[tuple[str, int, int], ...]
 def watch(args: argparse.Namespace) -> int:
     """Shows each saved version of a file, until Ctrl-C."""
     workers.survey()
-    for said in seen(Path(args.file), args.set, saves(Path(args.file), args.once)):
+    for said in seen(Path(args.file), args.set, saves(Path(args.file))):
         print(said, flush=True)
     return OK
 
@@ -165,11 +165,11 @@ def _first(found: Look) -> list[str]:
     return [*said, f"{found.wavefronts:,} wavefronts, {sum(found.bytes.values()):,} bytes in the first item"]
 
 
-def saves(path: Path, once: bool, sleep: Callable[[float], None] = time.sleep) -> Iterator[None]:
-    """Yields at the start and after each save of the file or a header next to it. once: only at the start."""
+def saves(path: Path, sleep: Callable[[float], None] = time.sleep) -> Iterator[None]:
+    """Yields at the start and after each save of the file or a header next to it."""
     last = _stamp(path)
     yield
-    while not once:
+    while True:
         sleep(LOOK_EVERY)
         now = _stamp(path)
         if now and now != last:

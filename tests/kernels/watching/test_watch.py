@@ -71,7 +71,7 @@ def test_a_save_of_the_file_or_a_header_is_seen_at_once_and_lines_without_a_chan
 
     seen = []
     with pytest.raises(KeyboardInterrupt):
-        for _ in command.saves(path, False, saved):
+        for _ in command.saves(path, saved):
             seen.append(path.read_text())
     assert seen == ["1", "1", "33"]
     assert lines([Change("registers", "32", "32", False)]) == ["No count and no value changed."]
