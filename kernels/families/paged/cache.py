@@ -329,7 +329,3 @@ class Fp8WriteProblem(CacheWriteProblem):
             slots[::5][1:] = -1
             cases.append(Case(cls(heads, head_dim, size, dtype, 5, n, tuple(slots.tolist()))))
         return cases
-
-    @classmethod
-    def bench_default(cls) -> Self:
-        return cls(8, 128, 16, "float16", 256, slots=tuple(range(0, 4096, 2)))

@@ -24,7 +24,7 @@ from kernels.core.tensors import Role, Tensor
 from kernels.errors import PeerUnavailable, ProblemError
 from kernels.families.attention import SCALES
 from kernels.families.paged.fields import CACHE_DTYPES, FP8, RANGE_BLOCK_SIZES, RANGE_DTYPES, RANGE_HEAD_DIMS
-from kernels.families.paged.problem import RAGGED, PagedProblem, decode_fields
+from kernels.families.paged.problem import PagedProblem, decode_fields
 from kernels.kv_cache import scenarios
 from kernels.kv_cache.work_list import WorkList, work_list
 
@@ -260,7 +260,3 @@ class RangesProblem(PagedProblem):
     @classmethod
     def counter_cases(cls, kernel: KernelSpec) -> list[Case]:
         return [Case(cls()), Case(cls((300, 17), 8, 2, 128, 32, "float16"))]
-
-    @classmethod
-    def timeline_cases(cls, kernel: KernelSpec) -> list[Case]:
-        return [Case(cls(RAGGED, 8, 2, 128))]
