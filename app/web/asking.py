@@ -334,11 +334,9 @@ def _set(page: Page, state: State, name: str, text: str) -> None:
 
 
 def _correct(page: Page, state: State, reported: Collection[str] = (), changed: str = "") -> list[str]:
-    """Corrects the state, in place. Returns the sentences to report that are not in `reported`.
-
-    A problem's field with its default was chosen by nobody, so its correction is not reported, unless it was just
-    changed. The maker of the problem reports its errors.
-    """
+    """Corrects the state, in place. Returns the sentences to report that are not in `reported`. A problem's field with
+    its default was chosen by nobody, so its correction is not reported, unless it was just changed. The maker of the
+    problem reports its errors."""
     sides = page.sides if page.kernels else ()
     fields = {name: choice for side in sides for name, choice in page.fields(state, side).items()}
     silent = {name for name, choice in fields.items() if state[name] == choice.default and name != changed}

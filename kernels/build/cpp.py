@@ -70,10 +70,8 @@ class Toolchain:
         return tuple((path.name, path.read_text()) for path in sorted(SHIM.glob("*.h")))
 
     def compile(self, spec: KernelSpec, options: list[str], folder: Path) -> tuple[str, tuple[EntryFacts, ...]]:
-        """Compiles the files and the shim to a library in `folder`.
-
-        Raises BuildError, or OSError if the compiler cannot write.
-        """
+        """Compiles the files and the shim to a library in `folder`. Raises BuildError, or OSError if the compiler
+        cannot write."""
         sources = folder / "sources"
         sources.mkdir()
         for name, text in (*spec.files, *self.headers()):
@@ -89,10 +87,8 @@ class Toolchain:
 
 
 def compiled(spec: KernelSpec, command: list[str], sources: Path) -> str:
-    """Runs a compiler's command for a kernel and returns its log. sources: the folder of its files.
-
-    Raises BuildError, or OSError if the compiler cannot write.
-    """
+    """Runs a compiler's command for a kernel and returns its log. sources: the folder of its files. Raises BuildError,
+    or OSError if the compiler cannot write."""
     command = [*command, f"-ffile-prefix-map={sources}/="]  # no text of the kernel holds the server's folders
     done = run(command, {"TMPDIR": str(sources), "LC_ALL": "C"})
     if done.returncode and child.exceeded(done.stderr):

@@ -325,10 +325,8 @@ def _named(lines: tuple[Line, ...], names: Mapping[str, str]) -> tuple[Line, ...
 def check_widths(
     kernel: KernelSpec, problem: Problem, settings: Settings, mode: Mode = Mode.TIMED, arch: str = DEFAULT_ARCH
 ) -> tuple[WidthCheck, ...]:
-    """A WidthCheck for each access with a probe.
-
-    If the kind of an access is absent, it passes only without another access on its line.
-    """
+    """A WidthCheck for each access with a probe. If the kind of an access is absent, it passes only without another
+    access on its line."""
     shown = listing(kernel, problem, settings, mode, arch)
     source = {name: text.splitlines() for name, text in kernel.files}
     bases = {kind.sass for kind in KINDS if kind.macro}
@@ -365,10 +363,8 @@ def _width(name: str) -> str:
 
 def _sass(text: str, source_of: Mapping[int, Place]) -> tuple[Line, ...]:
     """The lines of nvdisasm's -gp listing, with lines of PTX in comments. source_of: line of PTX -> our file and line.
-
     The -gi listing by source lines has no comment if only the place of inlining changes. The second of two neighbouring
-    loads through one inlined function would get the line of the first. A line of PTX is unique.
-    """
+    loads through one inlined function would get the line of the first. A line of PTX is unique."""
     found: list[Line] = []
     entry, source = "", None
     labels: list[str] = []

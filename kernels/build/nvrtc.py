@@ -136,10 +136,8 @@ def headers() -> tuple[tuple[str, str], ...]:
 
 @lru_cache
 def include_options() -> tuple[str, ...]:
-    """The options for NVIDIA's headers, such as cuda_fp16.h: of the wheels, then the others of a toolkit.
-
-    Raises BackendUnavailable without the wheels.
-    """
+    """The options for NVIDIA's headers, such as cuda_fp16.h: of the wheels, then the others of a toolkit. Raises
+    BackendUnavailable without the wheels."""
     found_package = find_spec("nvidia")
     folders = [Path(folder) for folder in (found_package.submodule_search_locations or ())] if found_package else []
     for folder in folders:

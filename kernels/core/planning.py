@@ -94,10 +94,8 @@ def waits_of_launch(plan: Plan, number: int) -> tuple[int, ...]:
 
 
 def waits_of_copy(plan: Plan, number: int) -> Waits:
-    """The launches and copies for which a copy waits. Launches only read the inputs and targets of copies.
-
-    A copy waits for the writers of its source, and for the launches and copies that read its target.
-    """
+    """The launches and copies for which a copy waits. Launches only read the inputs and targets of copies. A copy waits
+    for the writers of its source, and for the launches and copies that read its target."""
     copy, targets = plan.copies[number], {copy.target for copy in plan.copies}
     written = plan.tensor(copy.source).role is not Role.INPUT and copy.source not in targets
     used = {copy.target, copy.source} if written else {copy.target}

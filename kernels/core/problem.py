@@ -95,10 +95,8 @@ def inputs_of(problem: "Problem") -> dict[str, np.ndarray]:
 
 
 class Problem:
-    """The members of every problem, with their defaults.
-
-    A problem defines at least tensors, inputs, truth, yardstick, cpu_steps, size and check_cases.
-    """
+    """The members of every problem, with their defaults. A problem defines at least tensors, inputs, truth, yardstick,
+    cpu_steps, size and check_cases."""
 
     title: ClassVar[str] = ""  # the kind of problem in two or three words, such as Attention
     remedy: ClassVar[str] = "Choose a smaller problem."  # ends the message that refuses a problem as too large
@@ -174,10 +172,8 @@ class Problem:
         return type(self).peer_inputs is not Problem.peer_inputs
 
     def cache_call(self, inputs: dict[str, np.ndarray]) -> CacheCall:
-        """The problem as a call of a serving engine's attention, if cache_use attends.
-
-        Raises PeerUnavailable if engines define the problem otherwise.
-        """
+        """The problem as a call of a serving engine's attention, if cache_use attends. Raises PeerUnavailable if
+        engines define the problem otherwise."""
         raise PeerUnavailable("This problem reads no paged cache.")
 
     def logical(self, array: np.ndarray) -> np.ndarray:
@@ -189,10 +185,8 @@ class Problem:
         return np.zeros(0, int)
 
     def orders(self) -> "Mapping[str, tuple[Problem, str]]":
-        """The ways to deal its rows out to the devices, by name, this problem among them. Empty without a choice.
-
-        Each is the problem and a sentence on what a device gets.
-        """
+        """The ways to deal its rows out to the devices, by name, this problem among them. Empty without a choice. Each
+        is the problem and a sentence on what a device gets."""
         return {}
 
     def meanings(self) -> Mapping[str, str]:
@@ -283,10 +277,8 @@ class Problem:
         return None
 
     def of_values(self, values: Values) -> tuple[Self, Mapping[str, np.ndarray]]:
-        """A copy with the sizes that the values of its call give, and the arrays of a file for with_values.
-
-        No array, if the problem takes none. Raises ProblemError for too many bytes.
-        """
+        """A copy with the sizes that the values of its call give, and the arrays of a file for with_values. No array,
+        if the problem takes none. Raises ProblemError for too many bytes."""
         return self, {name: values.read(name) for name in self.valued if name in values}
 
     @classmethod

@@ -109,10 +109,8 @@ def grouped_tensors(
 def torch_grouped_attention(
     q: np.ndarray, k: np.ndarray, v: np.ndarray, scale: float, causal: bool, device: str = "cpu"
 ) -> tuple[np.ndarray, np.ndarray]:
-    """`grouped_attention` by torch in the arrays' own type.
-
-    o comes from scaled_dot_product_attention, lse from products of that type with sums in float32.
-    """
+    """`grouped_attention` by torch in the arrays' own type. o comes from scaled_dot_product_attention, lse from
+    products of that type with sums in float32."""
     import torch
 
     group, offset = q.shape[1] // k.shape[1], k.shape[2] - q.shape[2]
@@ -177,9 +175,8 @@ def torch_masked_attention(
     sinks: np.ndarray,
     device: str = "cpu",
 ) -> tuple[np.ndarray, np.ndarray]:
-    """`masked_attention` by torch in the arrays' own type, as torch_grouped_attention, with a dense mask.
-
-    A sink is one more key, with the logit as its score and the value 0."""
+    """`masked_attention` by torch in the arrays' own type, as torch_grouped_attention, with a dense mask. A sink is one
+    more key, with the logit as its score and the value 0."""
     import torch
 
     group = q.shape[1] // k.shape[1]

@@ -106,10 +106,8 @@ class KernelSpec:
 
     @property
     def code_hash(self) -> str:
-        """Sixteen hex digits for source and headers without comments, the launches and GPU_OPTIONS.
-
-        Recordings and times have it in their names.
-        """
+        """Sixteen hex digits for source and headers without comments, the launches and GPU_OPTIONS. Recordings and
+        times have it in their names."""
         return _code_hash(self)
 
     @property

@@ -91,9 +91,7 @@ def traced(kernel: KernelSpec, problem: Problem) -> Trace:
 
 def shared_words(trace: Trace) -> tuple[str, int, int] | None:
     """Tensor, word and line of the first word that several blocks of a launch use, and not only by atomics or loads.
-
-    The check of races takes a fence and an atomic for an order. No exercise needs one.
-    """
+    The check of races takes a fence and an atomic for an order. No exercise needs one."""
     frame = trace.frame("launch", "block", "space", "tensor", "event", "offset", "bytes", "line")
     frame = frame[frame.space == "global"]
     words = frame.loc[frame.index.repeat((frame.bytes.astype(int) + 3) // 4)]
@@ -131,11 +129,9 @@ def counts(exercise: Exercise, trace: Trace, problem: Problem) -> Iterator[Count
 
 
 def _by_line(trace: Trace) -> dict[str, pd.DataFrame]:
-    """Count -> Requests.by_line. Records on two sides of a barrier never pair.
-
-    Lanes that pass a probe unequally often pair from their first records or from their last ones. A loop of each lane
-    before the real one would shift the pairs, so wavefronts are the larger of both counts.
-    """
+    """Count -> Requests.by_line. Records on two sides of a barrier never pair. Lanes that pass a probe unequally often
+    pair from their first records or from their last ones. A loop of each lane before the real one would shift the
+    pairs, so wavefronts are the larger of both counts."""
     frame = trace.frame("launch", "block", "warp", "lane", "seq", "event").sort_values("seq")
     lane = [frame[name] for name in ("launch", "block", "warp", "lane")]
     apart = (frame.event == BARRIER).groupby(lane, observed=True).cumsum().sort_index().to_numpy()

@@ -187,10 +187,8 @@ class KVCache:
 
 
 def play(events: Iterable[Event], num_blocks: int, block_size: int) -> list[tuple[KVCache, Change | None]]:
-    """[(KVCache, Change or None)]: the empty cache, then the state after each event.
-
-    Raises the errors of `apply`, with the number of the event.
-    """
+    """[(KVCache, Change or None)]: the empty cache, then the state after each event. Raises the errors of `apply`, with
+    the number of the event."""
     states: list[tuple[KVCache, Change | None]] = [(KVCache(num_blocks, block_size), None)]
     for number, event in enumerate(events, 1):
         try:

@@ -63,10 +63,8 @@ class Step:
 
 
 def read_visits(text: str) -> tuple[Visit, ...]:
-    """Visits from text such as "S 1 44 0, A 2 9 14 S": NAME ARRIVES PROMPT ANSWER [PARENT].
-
-    Raises ProblemError with the faulty visit.
-    """
+    """Visits from text such as "S 1 44 0, A 2 9 14 S": NAME ARRIVES PROMPT ANSWER [PARENT]. Raises ProblemError with
+    the faulty visit."""
     visits: dict[str, Visit] = {}
     for number, part in enumerate((p.strip() for p in text.split(",")), 1):
         match part.split():
@@ -116,10 +114,8 @@ def alone(visits: tuple[Visit, ...], steps: tuple[Step, ...]) -> tuple[Visit, ..
 
 @lru_cache(maxsize=64)
 def serve(visits: tuple[Visit, ...], num_blocks: int, block_size: int) -> tuple[Step, ...]:
-    """The steps up to the last written token. Sequences at that time stay.
-
-    Raises ProblemError if a request needs more pages than the pool can give, or for more than MOST_STEPS steps.
-    """
+    """The steps up to the last written token. Sequences at that time stay. Raises ProblemError if a request needs more
+    pages than the pool can give, or for more than MOST_STEPS steps."""
     server = _Server(KVCache(num_blocks, block_size), sorted(visits, key=lambda v: v.arrives))
     while server.unfinished:
         server.step()

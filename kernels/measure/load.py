@@ -64,10 +64,8 @@ def state() -> tuple[int | None, int | None, int | None]:
 
 
 def under_load(device: int = 0) -> tuple[int | None, int | None]:
-    """Clock (MHz) and power (W) of a GPU at this instant. None for a figure that NVML does not give.
-
-    On Hopper, NVML's usual power is the mean of a second. It mixes two neighbours in turns of 0.4 s.
-    """
+    """Clock (MHz) and power (W) of a GPU at this instant. None for a figure that NVML does not give. On Hopper, NVML's
+    usual power is the mean of a second. It mixes two neighbours in turns of 0.4 s."""
     handle = handle_of(device)
     if handle is None:
         return None, None

@@ -139,9 +139,7 @@ def measure(request: Request) -> dict[str, object]:
 
 def _rate(request: Request) -> float | None:
     """Passes per microsecond of the whole GPU, if every SM is full of blocks. None for a pattern without this rate.
-
-    Many blocks write its outputs at once, so only `measure` compares outputs.
-    """
+    Many blocks write its outputs at once, so only `measure` compares outputs."""
     for passes in RATE_PASSES:
         if (filled := request.problem.filled(passes)) is None:
             return None

@@ -38,10 +38,8 @@ CPU_SECONDS = 60.0  # the longest run on the CPU
 
 
 def check_possible(request: Request, device: Device) -> None:
-    """Raises CannotRun if the request cannot run on the device, TooLargeError if it does not fit.
-
-    The web process calls this too and makes no CUDA call. A GPU's free memory is therefore checked in prepare.
-    """
+    """Raises CannotRun if the request cannot run on the device, TooLargeError if it does not fit. The web process calls
+    this too and makes no CUDA call. A GPU's free memory is therefore checked in prepare."""
     reason = request.kernel.cannot_run(request.problem, request.constants, device)
     if reason:
         raise CannotRun(reason)
@@ -79,10 +77,8 @@ def prepare(request: Request, mode: Mode) -> tuple[Build, Plan, dict[str, np.nda
 
 
 def start_arrays(request: Request) -> dict[str, np.ndarray]:
-    """tensor -> its array before a run: a copy of the problem's input, poisoned or zero.
-
-    Raises ProblemError if an input's shape or type differs from the problem's tensors().
-    """
+    """tensor -> its array before a run: a copy of the problem's input, poisoned or zero. Raises ProblemError if an
+    input's shape or type differs from the problem's tensors()."""
     given, arrays = request.problem.inputs(), {}
     for tensor in request.plan.tensors:
         if tensor.initial is not Initial.GIVEN:
@@ -179,10 +175,8 @@ def traffic(request: Request) -> Traffic:
 
 
 def count_bytes(raw_records: Sequence[RawRecords], request: Request) -> pd.DataFrame:
-    """Accesses and bytes by tensor, space and kind (the event, such as load).
-
-    A box by TMA counts only its part inside the tensor. A bulk copy without a tensor map counts in full.
-    """
+    """Accesses and bytes by tensor, space and kind (the event, such as load). A box by TMA counts only its part inside
+    the tensor. A bulk copy without a tensor map counts in full."""
     rows, sites = [], sites_of(request)
     for raw in raw_records:
         kept = np.arange(raw.records.shape[1]) < np.minimum(raw.counts, raw.records.shape[1])[:, None]
@@ -211,11 +205,9 @@ _needed: OrderedDict[tuple[object, ...], list[int]] = OrderedDict()
 
 
 def _launch_probed(request: Request) -> tuple[Build, Plan, dict[str, np.ndarray], list[RawRecords]]:
-    """Launches the probed build. If the guessed capacities are short, it launches again with exact ones.
-
-    The next run of the build starts with these. On the CPU, the copies of a what-if build land as late as possible, so
-    a missing wait shows.
-    """
+    """Launches the probed build. If the guessed capacities are short, it launches again with exact ones. The next run
+    of the build starts with these. On the CPU, the copies of a what-if build land as late as possible, so a missing
+    wait shows."""
     built, plan, arrays = prepare(request, Mode.PROBED)
     backend = backends.module(request.backend)
     late = {"reversed_order": True} if request.backend == "cpu" and request.broken else {}
@@ -242,10 +234,8 @@ def _launch_probed(request: Request) -> tuple[Build, Plan, dict[str, np.ndarray]
 
 
 def yardstick(request: Request) -> dict[str, float]:
-    """output -> the largest error against float64 of torch's answer in the same type.
-
-    It is not a part of `run`, because the import of torch takes longer than a small problem.
-    """
+    """output -> the largest error against float64 of torch's answer in the same type. It is not a part of `run`,
+    because the import of torch takes longer than a small problem."""
     if request.backend == "recorded":
         return recorded.load_yardsticks(request)
     problem = request.problem

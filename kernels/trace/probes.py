@@ -76,10 +76,8 @@ class Site:
 
 @dataclass(frozen=True)
 class Sites:
-    """The probes of a kernel, in the order of files and lines. A site's number is its index.
-
-    Raises BuildError if two files have the same hash, as their records would be ambiguous.
-    """
+    """The probes of a kernel, in the order of files and lines. A site's number is its index. Raises BuildError if two
+    files have the same hash, as their records would be ambiguous."""
 
     listed: tuple[Site, ...]
 

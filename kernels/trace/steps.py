@@ -156,11 +156,9 @@ class _Touch(NamedTuple):
 
 
 def _merged(queues: list[list[int]], touches: dict[int, list[_Touch]]) -> tuple[list[int], int]:
-    """The steps of several roles in one order, and the number of steps with an order from the rule.
-
-    The roles take turns, as far as their accesses allow. If the accesses allow none of the waiting steps, the first one
-    comes next. From this step on, the order follows from no access.
-    """
+    """The steps of several roles in one order, and the number of steps with an order from the rule. The roles take
+    turns, as far as their accesses allow. If the accesses allow none of the waiting steps, the first one comes next.
+    From this step on, the order follows from no access."""
     latest: list[_Touch] = []  # the latest write of each part
     merged: list[int] = []
     ordered: int | None = None

@@ -229,10 +229,8 @@ def _roles(place: np.ndarray, seq: np.ndarray, sites: Sites) -> pa.Array:
 
 
 def _key_columns(words: np.ndarray, payload: np.ndarray, place: np.ndarray, sites: Sites) -> dict[str, pa.Array]:
-    """An int32 array for each key, null for records without it.
-
-    Keys 0 and 1 are in the record's key word, keys 2 and 3 in the payload's high word.
-    """
+    """An int32 array for each key, null for records without it. Keys 0 and 1 are in the record's key word, keys 2 and 3
+    in the payload's high word."""
     keyed = np.flatnonzero(np.array([bool(s.keys) for s in sites], bool).take(place))
     place, low, high = place[keyed], words[keyed], (payload[keyed] >> np.uint64(32)).astype(np.uint32)
     columns = {}

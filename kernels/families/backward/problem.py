@@ -68,11 +68,9 @@ def exact_gradients(arrays: Four, scale: float, causal: bool, device: str = "cpu
 
 def torch_gradients(arrays: Four, o: np.ndarray, lse: np.ndarray, scale: float, causal: bool, device: str) -> Three:
     """The same by torch's own backward of scaled_dot_product_attention, in the arrays' type, from the given O and lse.
-
     torch's causal mask begins with the first key. So a causal problem becomes square: queries without a key are cut,
     and missing queries have zeros. Each query head has a copy of its K and V, whose gradients are added up at the end,
-    as FlashAttention-2 does.
-    """
+    as FlashAttention-2 does."""
     import torch
 
     q, k, v, do = (on_device(a, device) for a in arrays)
@@ -90,10 +88,8 @@ def torch_gradients(arrays: Four, o: np.ndarray, lse: np.ndarray, scale: float, 
 def _backward(
     tensors: tuple["TorchTensor", ...], o: "TorchTensor", lse: "TorchTensor", scale: float, causal: bool
 ) -> tuple["TorchTensor", "TorchTensor", "TorchTensor"]:
-    """torch's implementation for the device and type: FlashAttention-2 in 16 bits, else the memory-efficient one.
-
-    A forward first makes the arguments that only torch needs.
-    """
+    """torch's implementation for the device and type: FlashAttention-2 in 16 bits, else the memory-efficient one. A
+    forward first makes the arguments that only torch needs."""
     import torch
 
     aten, (q, k, v, do) = torch.ops.aten, tensors
@@ -130,14 +126,10 @@ def _given(problem: "GradientProblem") -> dict[str, np.ndarray]:
 
 @dataclass(frozen=True)
 class GradientProblem(SixteenBitProblem):
-    """The gradients dQ, dK and dV of attention, from Q, K, V, O, lse and dO, in fp32.
-
-    Q, K and V are as in SixteenBitProblem, with the same masks, grouped heads, layouts and `scores`. dO is normal
-    with standard deviation 1. O and lse are exact and rounded once, O to `dtype` and lse to fp32, so only the backward
-    is judged.
-
-    dK and dV of a KV head are sums over its query heads. A query without keys has O 0, lse -inf and dQ 0.
-    """
+    """The gradients dQ, dK and dV of attention, from Q, K, V, O, lse and dO, in fp32. Q, K and V are as in
+    SixteenBitProblem, with the same masks, grouped heads, layouts and `scores`. dO is normal with standard deviation 1.
+    O and lse are exact and rounded once, O to `dtype` and lse to fp32, so only the backward is judged. dK and dV of a
+    KV head are sums over its query heads. A query without keys has O 0, lse -inf and dQ 0."""
 
     seq_len: int = problem_field(128, "queries per head", low=1, high=65536)
     head_dim: int = problem_field(64, "numbers per query, key and value", allowed=(32, 64, 128))
@@ -206,10 +198,8 @@ class GradientProblem(SixteenBitProblem):
 
     def largest_terms(self) -> dict[str, float]:
         """A term of dV is P dO, with P at most 1. P = e^(S - lse) takes the rounding of S, which is about lse if P is
-        large. A term of dQ or dK is scale dS K or scale dS Q.
-
-        dS = P * (dP - mean of dP, weighted by P) is at most half the largest |dP|, which is at most |dO| |V|.
-        """
+        large. A term of dQ or dK is scale dS K or scale dS Q. dS = P * (dP - mean of dP, weighted by P) is at most half
+        the largest |dP|, which is at most |dO| |V|."""
         q, k, v, do = (np.abs(a.astype(np.float32)) for a in self._of_formula())
         longest = [float(np.sqrt((a**2).sum(-1)).max()) for a in (do, v)]
         ds, lse = self.scale * longest[0] * longest[1] / 2, np.abs(_given(self)["lse"])
@@ -243,11 +233,9 @@ class GradientProblem(SixteenBitProblem):
 
     @classmethod
     def check_cases(cls, kernel: KernelSpec) -> list[Case]:
-        """Lengths, head_dims, types, masks, grouped heads, layouts and kinds of scores.
-
-        Some problems have more queries than keys, some have fewer, and one has 500 tokens. Then follows each value of
-        each constant. The list leaves out problems that the kernel's conditions refuse.
-        """
+        """Lengths, head_dims, types, masks, grouped heads, layouts and kinds of scores. Some problems have more queries
+        than keys, some have fewer, and one has 500 tokens. Then follows each value of each constant. The list leaves
+        out problems that the kernel's conditions refuse."""
         dims, dtypes = (fields_of(cls)[name].metadata["allowed"] for name in ("head_dim", "dtype"))
         cases = []
         for number, (n, d, dtype, causal) in enumerate(product(LENGTHS, dims, dtypes, (False, True))):
@@ -292,10 +280,8 @@ class GradientProblem(SixteenBitProblem):
 
 
 def _batch_for_length(problem: "GradientProblem", length: int) -> dict[str, object]:
-    """The fields for sequences of this length that have MANY_TOKENS tokens together.
-
-    Raises ProblemError if these are no whole number of sequences.
-    """
+    """The fields for sequences of this length that have MANY_TOKENS tokens together. Raises ProblemError if these are
+    no whole number of sequences."""
     if length < 1 or MANY_TOKENS % length:
         raise ProblemError(f"{MANY_TOKENS:,} tokens are no whole number of sequences of {length}.")
     return {"seq_len": length, "batch": MANY_TOKENS // length}

@@ -49,11 +49,9 @@ def _heads_of_width(problem: "DenseProblem", width: int) -> dict[str, object]:
 
 @dataclass(frozen=True)
 class DenseProblem(AttentionProblem):
-    """Self-attention over random Q, K, V of shape [batch, num_heads, seq_len, head_dim], fp32.
-
-    Q has a normal distribution of standard deviation `score_scale`, K and V one of standard deviation 1. The scores q.k
-    / sqrt(head_dim) then have a standard deviation of about `score_scale`.
-    """
+    """Self-attention over random Q, K, V of shape [batch, num_heads, seq_len, head_dim], fp32. Q has a normal
+    distribution of standard deviation `score_scale`, K and V one of standard deviation 1. The scores q.k /
+    sqrt(head_dim) then have a standard deviation of about `score_scale`."""
 
     seq_len: int = problem_field(64, "queries and keys per head", low=1, high=16384)
     head_dim: int = problem_field(32, "numbers per query, key and value", allowed=(32, 64, 128))
@@ -105,10 +103,8 @@ class DenseProblem(AttentionProblem):
 
     @classmethod
     def check_cases(cls, kernel: KernelSpec) -> list[Case]:
-        """Lengths, head_dims and masks, with 1 to 3 sequences, 1 to 4 heads and scores up to 30.
-
-        Longer problems use the tuned constants. Then each value of each constant has problems of several tiles.
-        """
+        """Lengths, head_dims and masks, with 1 to 3 sequences, 1 to 4 heads and scores up to 30. Longer problems use
+        the tuned constants. Then each value of each constant has problems of several tiles."""
         cases = []
         for number, (n, d, causal) in enumerate(product(LENGTHS, (32, 64, 128), (False, True))):
             small = n <= 100
@@ -150,10 +146,8 @@ class DenseProblem(AttentionProblem):
 
     @classmethod
     def timeline_cases(cls, kernel: KernelSpec) -> list[Case]:
-        """Two sizes without a causal mask and three with one, if they launch few enough blocks.
-
-        Each has the defaults, and the tuned constants if they differ.
-        """
+        """Two sizes without a causal mask and three with one, if they launch few enough blocks. Each has the defaults,
+        and the tuned constants if they differ."""
         cases = []
         for n, causal in ((512, False), (512, True), (2048, False), (2048, True), (4096, True)):
             problem = cls(seq_len=n, head_dim=64, num_heads=8, causal=causal)

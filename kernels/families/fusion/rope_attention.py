@@ -20,11 +20,9 @@ from kernels.families.tensor_cores.problem import SixteenBitProblem
 
 @dataclass(frozen=True)
 class RopeAttentionProblem(SixteenBitProblem):
-    """Attention in 16 bits whose kernel turns Q, and K as well unless `keys_turned`.
-
-    Key j has position j, and query i has position i + seq_len_kv - seq_len. Positions before 0 count as 0.
-    cos_sin [keys, head_dim]: head_dim / 2 cosines of each position, then as many sines, float32.
-    """
+    """Attention in 16 bits whose kernel turns Q, and K as well unless `keys_turned`. Key j has position j, and query i
+    has position i + seq_len_kv - seq_len. Positions before 0 count as 0. cos_sin [keys, head_dim]: head_dim / 2 cosines
+    of each position, then as many sines, float32."""
 
     head_dim: int = problem_field(64, "numbers per query, key and value", allowed=(64, 128))
     pairs: str = problem_field("halves", "the pairs of dims that turn together", allowed=PAIRS)

@@ -127,11 +127,9 @@ class AccessProblem(LabProblem):
 
     @classmethod
     def cases(cls) -> Iterable[Case]:
-        """Every kind of access, width and number of matrices.
-
-        The lanes access words in a row, one column, one common word, or leave some lanes inactive. Lanes of a
-        cp.async would race for a common word, so they take the words backwards.
-        """
+        """Every kind of access, width and number of matrices. The lanes access words in a row, one column, one common
+        word, or leave some lanes inactive. Lanes of a cp.async would race for a common word, so they take the words
+        backwards."""
         lanes = np.arange(WARP)
         for kind in LAB_KINDS:
             is_matrix = kind.name == "ldmatrix"

@@ -56,10 +56,8 @@ def write_fields(call: Call) -> dict[str, Any]:
 
 
 def to_fp8(numbers: np.ndarray, scales: np.ndarray) -> np.ndarray:
-    """numbers [..., num_kv_heads, head_dim] over scales [num_kv_heads] in float32, as the nearest float8_e4m3.
-
-    A tie goes to the even number. Numbers above 448 become 448.
-    """
+    """numbers [..., num_kv_heads, head_dim] over scales [num_kv_heads] in float32, as the nearest float8_e4m3. A tie
+    goes to the even number. Numbers above 448 become 448."""
     over = numbers.astype(np.float32) / scales[:, None].astype(np.float32)
     return np.clip(over, -FP8_MAX, FP8_MAX).astype(element_type(FP8).numpy)
 

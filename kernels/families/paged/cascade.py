@@ -171,11 +171,8 @@ class CascadeProblem(RangesProblem):
 
     @classmethod
     def check_cases(cls, kernel: KernelSpec) -> list[Case]:
-        """Every layout, and every group of 1 to 16 heads.
-
-        The problems cover 3 to 70 sequences, prefixes of one page to nearly all pages, several families, 8-bit caches,
-        soft caps, and each value of each constant.
-        """
+        """Every layout, and every group of 1 to 16 heads. The problems cover 3 to 70 sequences, prefixes of one page to
+        nearly all pages, several families, 8-bit caches, soft caps, and each value of each constant."""
         found = CasesSoFar(kernel)
         for head_dim, size, dtype in product(RANGE_HEAD_DIMS, RANGE_BLOCK_SIZES, RANGE_DTYPES):
             n = found.count

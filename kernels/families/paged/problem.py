@@ -430,10 +430,8 @@ class PagedProblem(Problem):
         return {"o": o.reshape(self.shape), "lse": lse.reshape(self.shape[:2])}
 
     def yardstick(self, device: str = "cpu") -> dict[str, np.ndarray]:
-        """o by torch in the problem's type, and lse from float32 scores.
-
-        torch uses scaled_dot_product_attention, or products, tanh and softmax for a soft cap.
-        """
+        """o by torch in the problem's type, and lse from float32 scores. torch uses scaled_dot_product_attention, or
+        products, tanh and softmax for a soft cap."""
         import torch
 
         rows: list[np.ndarray] = []
@@ -537,10 +535,8 @@ class PagedProblem(Problem):
 
     @classmethod
     def check_cases(cls, kernel: KernelSpec) -> list[Case]:
-        """Context lengths near the end of a page and of a partition, in every layout.
-
-        The problems cover ALiBi, ragged batches, every ratio of heads, each value of each constant, and a forked cache.
-        """
+        """Context lengths near the end of a page and of a partition, in every layout. The problems cover ALiBi, ragged
+        batches, every ratio of heads, each value of each constant, and a forked cache."""
         cases: list[Case] = []
         for head_dim, block_size, dtype in LAYOUTS:
             for lens in ((1, block_size - 1, block_size, block_size + 1), (100, 1, 33, 257, 64)):
@@ -562,10 +558,8 @@ class PagedProblem(Problem):
 
     @classmethod
     def recorded_cases(cls, kernel: KernelSpec) -> list[Case]:
-        """The last moment of each preset, as allocated and shuffled.
-
-        A kernel with partitions takes small ones. For other kernels, the moments also have other numbers of KV heads.
-        """
+        """The last moment of each preset, as allocated and shuffled. A kernel with partitions takes small ones. For
+        other kernels, the moments also have other numbers of KV heads."""
         cuts = kernel.constant_of("partition")
         settings = ((cuts.name, scenarios.SHOWN_PARTITION),) if cuts else ()
         problems = []

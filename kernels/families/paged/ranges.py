@@ -215,11 +215,9 @@ class RangesProblem(PagedProblem):
 
     @classmethod
     def check_cases(cls, kernel: KernelSpec) -> list[Case]:
-        """Context lengths near the end of a page, in every layout, and every group of 1 to 16 heads.
-
-        The problems cover additions to scores, 8-bit caches, one token next to 16,384, one range up to more ranges
-        than pages, forked caches, and each value of each constant.
-        """
+        """Context lengths near the end of a page, in every layout, and every group of 1 to 16 heads. The problems cover
+        additions to scores, 8-bit caches, one token next to 16,384, one range up to more ranges than pages, forked
+        caches, and each value of each constant."""
         found = CasesSoFar(kernel)
         limits: dict[str, Any]
         for head_dim, size, dtype in product(RANGE_HEAD_DIMS, RANGE_BLOCK_SIZES, RANGE_DTYPES):

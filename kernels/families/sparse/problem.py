@@ -273,12 +273,9 @@ class MaskedProblem(MaskFields, SixteenBitProblem):
 
     @classmethod
     def check_cases(cls, kernel: KernelSpec) -> list[Case]:
-        """Masks at several lengths, head_dims, types, blocks and heads.
-
-        Windows include 1 and lengths beyond the sequence. Some problems have more queries than keys, one token, rows
-        without blocks, or sinks. Then follows each value of each constant. The list leaves out problems that the
-        kernel's conditions refuse.
-        """
+        """Masks at several lengths, head_dims, types, blocks and heads. Windows include 1 and lengths beyond the
+        sequence. Some problems have more queries than keys, one token, rows without blocks, or sinks. Then follows each
+        value of each constant. The list leaves out problems that the kernel's conditions refuse."""
         cases: list[Case] = []
 
         def add(settings: Settings = (), **fields: Any) -> None:
@@ -342,10 +339,7 @@ class MaskedProblem(MaskFields, SixteenBitProblem):
 @dataclass(frozen=True)
 class BlockSparseProblem(MaskedProblem):
     """MaskedProblem with its mask as lists of key blocks for each block of queries, in FlexAttention's terms
-    (masks.BlockLists).
-
-    A kernel's tiles are the blocks of the lists, block_q x block_kv.
-    """
+    (masks.BlockLists). A kernel's tiles are the blocks of the lists, block_q x block_kv."""
 
     block_q: int = problem_field(64, "queries of a block of the lists", allowed=(16, 32, 64, 128, 192))
     block_kv: int = problem_field(64, "keys of a block of the lists", allowed=(32, 64, 128))
@@ -427,10 +421,8 @@ class BlockSparseProblem(MaskedProblem):
 
 @dataclass(frozen=True)
 class CsrProblem(MaskFields, DenseProblem):
-    """Attention in fp32 with a list of keys for each query, as CSR.
-
-    The keys of query i are indices[indptr[i] : indptr[i + 1]].
-    """
+    """Attention in fp32 with a list of keys for each query, as CSR. The keys of query i are indices[indptr[i] :
+    indptr[i + 1]]."""
 
     causal: bool = problem_field(True, "also hides the keys after the query", allowed=(False, True))
 
@@ -443,10 +435,8 @@ class CsrProblem(MaskFields, DenseProblem):
         return masks.csr(self.masks[0])
 
     def tensors(self) -> tuple[Tensor, ...]:
-        """DenseProblem's tensors, lse [batch, num_heads, seq_len], indptr [seq_len + 1] and indices, int32.
-
-        An empty mask has one index, and no kernel reads it.
-        """
+        """DenseProblem's tensors, lse [batch, num_heads, seq_len], indptr [seq_len + 1] and indices, int32. An empty
+        mask has one index, and no kernel reads it."""
         heads = ("batch", "head", "query")
         return (
             *super().tensors(),
@@ -483,11 +473,8 @@ class CsrProblem(MaskFields, DenseProblem):
 
     @classmethod
     def check_cases(cls, kernel: KernelSpec) -> list[Case]:
-        """Every mask except top_blocks, at several lengths and every head_dim.
-
-        Some rows see no key. Windows include 1 and lengths beyond the sequence. Then follows each value of each
-        constant.
-        """
+        """Every mask except top_blocks, at several lengths and every head_dim. Some rows see no key. Windows include 1
+        and lengths beyond the sequence. Then follows each value of each constant."""
         cases = []
         kinds = [mask for mask in MASKS if mask != "top_blocks"]
         for n, (mask, length) in enumerate(product(kinds, (1, 2, 33, 64, 100, 200))):

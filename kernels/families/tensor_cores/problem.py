@@ -113,11 +113,9 @@ class SixteenBitProblem(AttentionProblem):
 
     @classmethod
     def check_cases(cls, kernel: KernelSpec) -> list[Case]:
-        """Lengths, head_dims, masks, types, grouped heads, layouts and kinds of scores.
-
-        Some problems have more queries than keys, some have fewer, and one has 3,000 tokens. Then follows each value
-        of each constant. The list leaves out problems that the kernel's conditions refuse.
-        """
+        """Lengths, head_dims, masks, types, grouped heads, layouts and kinds of scores. Some problems have more queries
+        than keys, some have fewer, and one has 3,000 tokens. Then follows each value of each constant. The list leaves
+        out problems that the kernel's conditions refuse."""
         dims, dtypes = (fields_of(cls)[name].metadata["allowed"] for name in ("head_dim", "dtype"))
         cases: list[Case] = []
 

@@ -238,10 +238,8 @@ Args = TypeVarTuple("Args")
 
 
 def limited(seconds: float, function: Callable[[Unpack[Args]], Result], *args: *Args) -> Result:
-    """function(*args). Its launches on the CPU end shortly before `seconds`, and their RunTimeout names the line.
-
-    For a worker's main thread, as the limit uses SIGALRM.
-    """
+    """function(*args). Its launches on the CPU end shortly before `seconds`, and their RunTimeout names the line. For a
+    worker's main thread, as the limit uses SIGALRM."""
     global _deadline
     _deadline = time.monotonic() + seconds - min(MARGIN, seconds / 4)
     if signal.getsignal(signal.SIGALRM) is signal.SIG_DFL:  # an alarm without a launch does nothing

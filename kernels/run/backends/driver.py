@@ -132,10 +132,8 @@ def _attributes(step: Launch) -> list[Any]:
 
 
 def tensor_map(tensor: Tensor, layout: TensorMap, address: int) -> np.ndarray:
-    """The CUtensorMap of a dense tensor at `address`, as one void of 128 bytes: CuPy passes it by value.
-
-    Elements outside the tensor read as zero. Raises ProblemError for an invalid map.
-    """
+    """The CUtensorMap of a dense tensor at `address`, as one void of 128 bytes: CuPy passes it by value. Elements
+    outside the tensor read as zero. Raises ProblemError for an invalid map."""
     from cuda.bindings import driver as cuda
 
     shape, steps = dimensions(tensor, layout)

@@ -151,10 +151,8 @@ def _with_tables(plan: Plan, extras: Sequence["Extra"]) -> list["Extra"]:
 
 
 def launch_timeline(build: Build, plan: Plan, arrays: dict[str, np.ndarray]) -> list[np.ndarray]:
-    """Runs a timeline build as `launch`. Returns an array of BLOCK_TIME, [blocks], for each launch.
-
-    It runs twice, each time with fresh arrays, and the second run counts.
-    """
+    """Runs a timeline build as `launch`. Returns an array of BLOCK_TIME, [blocks], for each launch. It runs twice, each
+    time with fresh arrays, and the second run counts."""
     import cupy
 
     with errors():
@@ -173,10 +171,8 @@ def launch_timeline(build: Build, plan: Plan, arrays: dict[str, np.ndarray]) -> 
 def launch_marks(
     build: Build, plan: Plan, arrays: dict[str, np.ndarray], every: int, capacity: int, runs: int = MARK_RUNS
 ) -> tuple[list[Marked], list[float]]:
-    """Runs a marks build with a writer for `every` threads: once for the outputs, then `runs` times.
-
-    Returns the marks of the last run, and the milliseconds of each run.
-    """
+    """Runs a marks build with a writer for `every` threads: once for the outputs, then `runs` times. Returns the marks
+    of the last run, and the milliseconds of each run."""
     import cupy
 
     with errors():

@@ -73,10 +73,8 @@ MOST_JSON = 2**26  # bytes
 
 
 def encode(value: object, given: object = None) -> list[bytes | memoryview]:
-    """The parts of a value's message. given: the question, as its parts may come back.
-
-    Raises TypeError for a value that no message holds.
-    """
+    """The parts of a value's message. given: the question, as its parts may come back. Raises TypeError for a value
+    that no message holds."""
     writer = _Writer(given)
     text = json.dumps(writer.write(value), separators=(",", ":")).encode()
     if len(text) > MOST_JSON:

@@ -97,11 +97,8 @@ def check_limit() -> None:
 
 
 def survey() -> backends.Survey:
-    """The backends of this machine.
-
-    A worker makes it once, as it calls CUDA. If no GPU works, each call looks again, and concurrent calls get the last
-    survey.
-    """
+    """The backends of this machine. A worker makes it once, as it calls CUDA. If no GPU works, each call looks again,
+    and concurrent calls get the last survey."""
     global _failed
     last = _failed
     if last is None:

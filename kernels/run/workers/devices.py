@@ -59,10 +59,8 @@ def _listed(nvml: ModuleType) -> tuple[Gpu, ...]:
 
 
 def visible(listed: tuple[Gpu, ...], environment: Mapping[str, str]) -> tuple[Gpu, ...]:
-    """The GPUs that CUDA_VISIBLE_DEVICES allows. The first invalid name ends the list, as in CUDA.
-
-    A number keeps NVML's meaning only if CUDA counts by PCI bus or all GPUs are alike. Else the number is the id.
-    """
+    """The GPUs that CUDA_VISIBLE_DEVICES allows. The first invalid name ends the list, as in CUDA. A number keeps
+    NVML's meaning only if CUDA counts by PCI bus or all GPUs are alike. Else the number is the id."""
     if VISIBLE not in environment:
         return listed
     names = {gpu.name for gpu in listed}

@@ -41,10 +41,8 @@ def bound_memory(most: int) -> None:
 
 
 def bound_seconds(seconds: float) -> None:
-    """Limits this process's CPU time until its next task: all cores may be busy for `seconds`.
-
-    The server ends a late task earlier. This limit is for a process outside the worker's group.
-    """
+    """Limits this process's CPU time until its next task: all cores may be busy for `seconds`. The server ends a late
+    task earlier. This limit is for a process outside the worker's group."""
     used = sum(resource.getrusage(resource.RUSAGE_SELF)[:2])
     _, hard = resource.getrlimit(resource.RLIMIT_CPU)
     soft = int(used + seconds * (os.cpu_count() or 1) + SLACK)

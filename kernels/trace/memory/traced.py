@@ -49,9 +49,7 @@ class Requests:
     @cached_property
     def costs(self) -> pd.DataFrame:
         """The table with wavefronts, ideal and conflicts of shared memory, and sectors, lines and bytes_used of global.
-
-        The columns of the other space are 0.
-        """
+        The columns of the other space are 0."""
         table = self.table.assign(wavefronts=0, ideal=0, sectors=0, lines=0, bytes_used=0)
         for (space, kind, width), part in table.groupby(["space", "kind", "bytes"], sort=False):
             at = part.index.to_numpy()
