@@ -357,7 +357,7 @@ def roofs() -> dict[str, float]:
     random halves, on the tensor cores)."""
     import torch
 
-    from kernels.families.lab import FmaProblem
+    from kernels.families.lab.hierarchy import FmaProblem
 
     with gpu.errors():
         copy = np.median(load.time_runs([_copier()], 20))

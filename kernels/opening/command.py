@@ -16,10 +16,9 @@ from kernels.core.sources import read_files, read_text
 from kernels.core.spec import KernelSpec
 from kernels.errors import FrontMatterError, ProblemError, RunError
 from kernels.jail import why_none
-from kernels.opening import matching, program, proposal
-from kernels.opening.host import has_main
+from kernels.opening import host, matching, proposal
+from kernels.opening.host import Ran, RanLaunch, has_main
 from kernels.opening.matching import Fit, Parameter, changed, shaping, tensor_of
-from kernels.opening.program import Ran, RanLaunch
 from kernels.opening.proposal import Proposal
 from kernels.run import options
 
@@ -129,7 +128,7 @@ def _ran(made: Proposal, path: Path, text: str) -> Ran | None:
         made.lines.append(("main()", "not run", reason))
         return None
     try:
-        ran = program.run(path.name, text)
+        ran = host.run(path.name, text)
     except (RunError, ProblemError) as error:
         made.lines.append(("main()", "not run", str(error)))
         return None

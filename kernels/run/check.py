@@ -18,7 +18,8 @@ from kernels.run import execute, options, races, workers
 from kernels.run.backends import Device
 from kernels.run.plain import launches
 from kernels.run.plain.faults import Fault
-from kernels.run.wrong import Reason, explain
+from kernels.run.wrong.explain import explain
+from kernels.run.wrong.found import Reason
 
 Summary = dict[str, Any]
 """The summary of a kernel's cases, with JSON's types."""
