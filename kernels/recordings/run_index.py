@@ -25,6 +25,7 @@ from kernels.core.scope import Scope
 from kernels.core.spec import KernelSpec
 from kernels.errors import ProblemError, TraceError
 from kernels.recordings import DATA, packed, same_code
+from kernels.recordings.requests import header_of, name_of
 from kernels.recordings.tables import file_name
 from kernels.trace.probes import sites_of
 from kernels.trace.trace import Trace, compact, restore
@@ -258,21 +259,15 @@ def write(
     """Writes a recording, its values included, and returns the file. said: the other fields of Recording."""
     sites = sites_of(request)
     columns, values = compact(trace, sites)
-    problem, settings = request.identity
-    kernel = request.kernel
-    name = f"{kernel.name}-{kernel.code_hash[:8]}-{identity_key(problem, settings)}.parquet"
     entry = Recording(
-        kernel=kernel.name,
-        code_hash=kernel.code_hash,
-        problem=problem,
-        settings=settings,
+        **header_of(request),
         scope=request.scope,
         sites=tuple((site.file, site.line) for site in sites),
         lost=trace.lost,
         provenance=trace.provenance,
         values_sha256=hashlib.sha256(values.to_numpy(zero_copy_only=False).tobytes()).hexdigest(),
         holder="",
-        path=(base or FOLDER) / file_name(said["device"]) / name,
+        path=(base or FOLDER) / file_name(said["device"]) / f"{name_of(request)}.parquet",
         **said,
     )
     table = pa.Table.from_pandas(traffic, preserve_index=False)

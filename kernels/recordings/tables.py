@@ -176,11 +176,10 @@ def _look(kind: str) -> tuple[dict[str, tuple[pd.DataFrame, Provenance]], list[s
     return found, reasons
 
 
-def changed_code(codes: Mapping[str, str], kernels: Iterable[str] = ()) -> list[str]:
-    """The kernels among `codes` (all if `kernels` is empty) with another code in the catalogue today."""
+def changed_code(codes: Mapping[str, str]) -> list[str]:
+    """The kernels with another code in the catalogue today."""
     specs = catalog.current().kernels
-    names = list(kernels) or list(codes)
-    return [name for name in names if name not in specs or codes.get(name) != specs[name].code_hash]
+    return [name for name, code in codes.items() if name not in specs or code != specs[name].code_hash]
 
 
 def of_present_code(table: pd.DataFrame, where: Provenance) -> pd.DataFrame:
