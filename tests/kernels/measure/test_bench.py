@@ -82,11 +82,6 @@ def test_width_chooses_the_heads_and_what_is_no_whole_number_of_them_is_skipped(
     assert bench_rows.skipped_row(odd)["status"] == "skipped" and bench_rows.skipped_row(odd)["title"] == "Attention"
 
 
-def test_a_field_may_be_swept_by_the_name_that_it_once_had():
-    old, new = (sweeps.points(["03_flash"], [(name, ["4", "8"])], []) for name in ("heads", "num_heads"))
-    assert old == new and [point.problem.num_heads for point in old] == [4, 8]
-
-
 def test_batch_and_seq_len_of_a_paged_problem_are_its_sequences():
     (point,) = sweeps.points(["paged_v2"], [("batch", ["3"])], [("seq_len", "100"), ("num_kv_heads", "4")])
     assert point.problem.context_lens == (100, 100, 100) and point.problem.num_kv_heads == 4
