@@ -114,13 +114,7 @@ class Recordings(Generic[Entry]):
         return tables.FOLDER / f"{self.noun}s"
 
     def asked(self) -> list[Request]:
-        """The requests of each kernel's problem, with every constant, on a GPU. Cases against a kernel's conditions are
-        left out."""
-        return [
-            Request(spec, case.problem, tuple(spec.settings(case.settings).items()), backend="gpu")
-            for spec in catalog.current().kernels.values()
-            for case in cases_of(spec, self.cases).possible
-        ]
+        return requests_of(self.cases)
 
     def all(self) -> list[Entry]:
         """Every recording of the catalogue's present code, in the order of the catalogue."""
@@ -220,6 +214,16 @@ def header_of(request: Request) -> Header:
     problem, settings = request.identity
     kernel = request.kernel
     return {"kernel": kernel.name, "code_hash": kernel.code_hash, "problem": problem, "settings": settings}
+
+
+def requests_of(cases: str) -> list[Request]:
+    """The requests of each kernel's problem from a method such as timeline_cases, with every constant, on a GPU. Cases
+    against a kernel's conditions are left out."""
+    return [
+        Request(spec, case.problem, tuple(spec.settings(case.settings).items()), backend="gpu")
+        for spec in catalog.current().kernels.values()
+        for case in cases_of(spec, cases).possible
+    ]
 
 
 def _write(path: Path, header: Mapping[str, object], held: Mapping[str, tuple[object, Parts]]) -> None:

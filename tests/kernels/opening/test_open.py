@@ -89,7 +89,7 @@ def test_an_unknown_part_is_a_question_and_nothing_is_written(tmp_path, capsys):
 def test_pointers_without_a_problem_are_refused_with_their_names():
     text = "__global__ void add(const float* left, float* right) { right[0] = left[0]; }"
     with pytest.raises(ProblemError, match="No problem fits the pointers float. left, float. right"):
-        command._fit(proposal.parameters_of(text, proposal.launches_of(text)), "")
+        command._fit(proposal.parameters_of(text, proposal.launches_of(text)))
 
 
 @pytest.mark.parametrize(
@@ -268,7 +268,7 @@ void run() { attention<<<N, 32>>>(q, k, v, o, N, head_dim, scale); }
 )
 def test_a_text_without_a_rest_proposes_the_condition_for_multiples(body, must):
     text = WALK.replace("BODY", body)
-    fit = command._fit(proposal.parameters_of(text, proposal.launches_of(text)), "")
+    fit = command._fit(proposal.parameters_of(text, proposal.launches_of(text)))
     assert multiples_of(fit, text) == must
 
 
