@@ -15,8 +15,7 @@ def parser(functions: Mapping[str, Command], tables: Iterable[str]) -> argparse.
     """The parser of every command.
 
     functions: name of a command -> the function that runs it and returns the exit code.
-    tables: the names of the tables of `measure`.
-    """
+    tables: the names of the tables of `measure`."""
     about = "Warpglass's CUDA kernels, without a browser."
     whole = argparse.ArgumentParser(prog="python -m kernels", description=about)
     commands = whole.add_subparsers(required=True, metavar="COMMAND")

@@ -51,8 +51,7 @@ class Catalog:
     kernels: name -> KernelSpec, in the order of families, folders and rungs.
     faults: a sentence for each file that is no kernel.
     families: the names of the families, ours first.
-    stamps: the files of the folders with their times and sizes.
-    """
+    stamps: the files of the folders with their times and sizes."""
 
     kernels: Mapping[str, KernelSpec]
     faults: tuple[str, ...] = ()
@@ -104,8 +103,7 @@ class Catalog:
     def using_cache(self, does: str, dtype: str = "") -> dict[str, KernelSpec]:
         """name -> KernelSpec of the kernels that attend to a paged cache, write it or copy its pages (CacheUse.does).
 
-        dtype: the type of the cache, or "" for the type of K and V.
-        """
+        dtype: the type of the cache, or "" for the type of K and V."""
         uses = {name: spec.problem_type.cache_use for name, spec in self.kernels.items()}
         found = [name for name, use in uses.items() if use and (use.does, use.dtype) == (does, dtype)]
         return {name: self.kernels[name] for name in found}

@@ -92,8 +92,7 @@ def preset_of(page: Page, state: State) -> Description | None:
 def describe(page: Page, state: State, survey: Survey, own: Descriptions) -> list[Description]:
     """The description of every choice of a page, in the toolbar's order.
 
-    own: the page's own parts of the descriptions.
-    """
+    own: the page's own parts of the descriptions."""
     fields = page.fields(state) if page.kernels else {}
     found: list[Description] = []
     for name, choice in page.choices(state).items():

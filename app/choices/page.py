@@ -27,8 +27,7 @@ class Correction(NamedTuple):
     """A choice with a new value, because the old one does not go with the others.
 
     name: of the choice.
-    sentence: its old value, and the allowed values.
-    """
+    sentence: its old value, and the allowed values."""
 
     name: str
     sentence: str
@@ -65,8 +64,7 @@ class Page:
     instead: the kernel that the page shows in place of one that it cannot show, or "" for its default.
     correct: changes choices that do not go together, in place. Returns the corrections.
     adapt: after a new value of `name`, changes the choices that depend on it, in place. Raises ProblemError.
-    describe: the parts of a description that differ from the Choice. Raises ProblemError.
-    """
+    describe: the parts of a description that differ from the Choice. Raises ProblemError."""
 
     catalog: Catalog
     kernels: Mapping[str, KernelSpec] = field(default_factory=dict)

@@ -56,8 +56,7 @@ def now(classes: list[dict[str, Any]], sessions: int) -> dict[str, Any]:
     """The present figures: devices as in workers.status, and bytes of memory of this process and its children.
 
     classes: rooms.figures()
-    sessions: browsers with an open page
-    """
+    sessions: browsers with an open page"""
     own = psutil.Process()
     return {
         "devices": [asdict(device) for device in workers.status()],
@@ -295,8 +294,7 @@ def routes(base: str, version: str, sessions: Callable[[], int], site: str = "")
     base: the app's path below the host
     version: of the stage's modules
     sessions(): number of browsers with an open page
-    site: distinguishes servers with one cache, for example -8501
-    """
+    site: distinguishes servers with one cache, for example -8501"""
     global _site, _base
     _site, _base = site, base
     page = f"""<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">

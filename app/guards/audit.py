@@ -55,8 +55,7 @@ def note(event: str, page: str, **facts: str) -> None:
     """Writes an event.
 
     page: ADDRESS BROWSER, or ADDRESS BROWSER/NAME (browsers.page_of).
-    facts: more fields, without a secret and without a text of a user.
-    """
+    facts: more fields, without a secret and without a text of a user."""
     if not LOGGER.isEnabledFor(logging.INFO):
         return
     address, _, browser = page.partition("/")[0].partition(" ")

@@ -106,8 +106,7 @@ class _Headed:
     """A `send` that adds the headers.
 
     host: the allowed host of the request.
-    embedded: whether any site may frame the page.
-    """
+    embedded: whether any site may frame the page."""
 
     def __init__(self, send: Send, host: str, embedded: bool):
         self.send, self.more, self.started = send, _headers(host, embedded), False

@@ -35,8 +35,7 @@ class Hosts:
     """The allowed hosts.
 
     names: names and addresses, without ports
-    any_address: whether each IP address is allowed; an address cannot be rebound, a name can
-    """
+    any_address: whether each IP address is allowed; an address cannot be rebound, a name can"""
 
     names: frozenset[str]
     any_address: bool = False
@@ -66,8 +65,7 @@ def decide(listens_at: str, more_hosts: str, wish: str) -> Setting:
 
     more_hosts: its additional names, with commas between them. A proxy brings others under such a name.
     wish: the text of WARPGLASS_STRANGERS.
-    Raises ProblemError for another word, or if the jail does not work on this machine.
-    """
+    Raises ProblemError for another word, or if the jail does not work on this machine."""
     if wish not in ("", *(setting.value for setting in Setting)):
         raise ProblemError(f"{setting.VARIABLE} is {wish!r:.60}. Set it to jail, or remove it.")
     if wish == Setting.JAIL.value:

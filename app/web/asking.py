@@ -38,8 +38,7 @@ def translated(page: Page, chosen: Mapping[str, str]) -> dict[str, str]:
     """The choices of any stories, in the words of a page.
 
     chosen: the newest choices come last. A kernel and its constants go to the first side. A what-if is one choice or a
-    constant. A tile, a query and an item are places of the same rows.
-    """
+    constant. A tile, a query and an item are places of the same rows."""
     if not page.kernels:
         return dict(chosen)
     if "recorded" in page.own and page.own["recorded"].late:  # another page counts other recordings
@@ -146,8 +145,7 @@ class Asking:
     backend: the place to run.
     subject: the value to show; None after an error.
     seconds: its estimated time.
-    error: the reason why nothing can be shown, or "".
-    """
+    error: the reason why nothing can be shown, or ""."""
 
     choices: list[described.Description] = field(default_factory=list)
     link: dict[str, str] = field(default_factory=dict)
@@ -212,8 +210,7 @@ def ask(
     params: of the link.
     change: a choice and its new value, if the reader chose one.
     carried: whether the choices come from other stories, the newest last. They are translated, without a note.
-    part: a tab, or "" for the stage.
-    """
+    part: a tab, or "" for the stage."""
     known = drafts.with_drafts(catalog.current(), [*params.values(), change[1] if change else ""])
     page, answer = story.page(known), Asking()
     given = {name: text for name, text in params.items() if name not in CLIENT}
@@ -394,8 +391,7 @@ def _descriptions(page: Page, state: State, survey: Survey, backend: str) -> lis
 def nearest_offer(page: Page, state: State, seconds: Callable[[State], float]) -> dict[str, object] | None:
     """A change of one choice with which the page can run: {text, label, set: (choice, value)}, or None.
 
-    seconds: of a state, estimated. Raises WarpglassError if the state cannot run.
-    """
+    seconds: of a state, estimated. Raises WarpglassError if the state cannot run."""
     slower, tried = None, 0
     for name, value in _candidates(page, state):
         tried += 1

@@ -35,8 +35,7 @@ class Waiting:
     seconds: since the worker started, or since the request.
     place: the number of jobs in front.
     running: whether a worker makes it now.
-    why: the reason why no free worker takes it, or "".
-    """
+    why: the reason why no free worker takes it, or ""."""
 
     key: str
     seconds: float
@@ -52,8 +51,7 @@ class _Making:
     asked: page -> time of its last request, or infinity during an open request. "" is the server, which waits to the
         end.
     tell: callbacks for the end of the job.
-    failed: the error, after a failure.
-    """
+    failed: the error, after a failure."""
 
     job: workers.Job
     title: str
@@ -83,8 +81,7 @@ def get(
 
     again: whether to try again after a recent failure.
     who: the page. It waits while it asks again within WAITS seconds. The server ("") waits to the end.
-    seconds: its estimated time.
-    """
+    seconds: its estimated time."""
     key = making.key_of(story.path, part, subject, device)
     with _lock:
         if name := _known(key):
@@ -171,8 +168,7 @@ async def settled(key: str, seconds: float, who: str = "") -> None:
 def stop(key: str, who: str = "", forget: bool = False) -> None:
     """Stops the job with that key, unless other pages need it. The page `who` gets the error.
 
-    forget: the page asks for something else now. Nobody gets an error, and a new request starts anew.
-    """
+    forget: the page asks for something else now. Nobody gets an error, and a new request starts anew."""
     if job := _left(key, who, forget):
         job.cancel()
 

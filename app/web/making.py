@@ -101,8 +101,7 @@ PRUNES = 60.0  # seconds between two checks of the store's size
 def make(path: str, part: str, subject: object, key: str, recorded: str) -> list[str]:
     """Makes a bundle and stores it. Returns its name and the names of its files.
 
-    recorded: the state of the recordings in the server.
-    """
+    recorded: the state of the recordings in the server."""
     look_again(recorded)
     story = STORIES[path]
     disk.offered.clear()

@@ -277,8 +277,7 @@ def routes(base: str, sessions: Callable[[], int] = lambda: 0, site: str = "") -
 
     base: the app's path below the host, such as /warpglass.
     sessions: the number of open browsers.
-    site: a suffix for the cookies.
-    """
+    site: a suffix for the cookies."""
     return [
         Route(f"{base}/wg/ask/{{story}}", ask),
         Route(f"{base}/wg/found", searching.found),
@@ -306,8 +305,7 @@ def middleware(base: str, index: Path, hosts: Hosts) -> list[Middleware]:
     """The middleware in front of all routes.
 
     index: Streamlit's page, with its files in the same folder.
-    hosts: the allowed hosts.
-    """
+    hosts: the allowed hosts."""
     first = re.findall(r'(?:src|href)="\./static/([^"]+)"', index.read_text())
     return [
         Middleware(Guard, hosts=hosts),

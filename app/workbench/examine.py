@@ -38,8 +38,7 @@ class Diagnostic:
 
     line, column: from 1. Column 0 stands for the whole line.
     severity: error, warning or info.
-    source: front matter, compiler, shim or check.
-    """
+    source: front matter, compiler, shim or check."""
 
     line: int
     column: int
@@ -107,8 +106,7 @@ def place(text: str, message: str) -> tuple[int, int]:
     """Line and column of a message about the opening comment, from 1: of the key that it names, else of the comment's
     begin. Column 0 stands for the whole line.
 
-    message: without the name of the file in front.
-    """
+    message: without the name of the file in front."""
     opening = re.match(r"\s*/\*", text)
     first = 1 + text.count("\n", 0, opening.end()) if opening else 1
     if found := _TOML.search(message):
@@ -167,8 +165,7 @@ def examine(text: str, whole: bool, name: str) -> dict[str, object]:
 
     whole: check all problems, and not only a few.
     name: of the draft.
-    proposal: the text with an opening comment, if it has none, or "".
-    """
+    proposal: the text with an opening comment, if it has none, or ""."""
     file = drafts.keep(text, name)  # the worker may be on another host
     found, said, ok, named = _Found(), "", False, ""
     try:

@@ -26,8 +26,7 @@ def build(spec: KernelSpec, defines: Mapping[str, int], mode: Mode, target: str)
 
     defines: the macros of the problem and its constants.
     target: "cpu", or an architecture such as sm_90a.
-    Raises BuildError with file and line, BackendUnavailable without a compiler, ProblemError for an unknown target.
-    """
+    Raises BuildError with file and line, BackendUnavailable without a compiler, ProblemError for an unknown target."""
     jailed = setting.is_jailed(spec.path)
     if not spec.plain:
         child_launches.check(spec)

@@ -78,8 +78,7 @@ def wanted(command: Sequence[str]) -> bool:
 def run(command: Sequence[str], more: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
     """Runs a compiler in the jail, and writes its product where the command says.
 
-    more: its environment. TMPDIR is the folder of its sources, the only one that it reads outside the toolchain.
-    """
+    more: its environment. TMPDIR is the folder of its sources, the only one that it reads outside the toolchain."""
     words = list(command)
     at = words.index("-o") + 1
     product, words[at] = Path(words[at]), OUT
@@ -98,8 +97,7 @@ def tool(command: Sequence[str], file: Path, seconds: float, what: str, writes: 
     """The output of a tool of binutils for an object file, in the jail if it is a stranger's.
 
     what: the code that it reads, for the message.
-    Raises BuildError.
-    """
+    Raises BuildError."""
     try:
         done = _tool(command, file, seconds, writes)
     except subprocess.TimeoutExpired:
@@ -186,8 +184,7 @@ def forget(*said: str | None) -> None:
 def environment(of: Mapping[str, str] = os.environ) -> dict[str, str]:
     """The variables for a worker or a compiler, without secrets.
 
-    OMP_WAIT_POLICY: by default, idle threads of torch sleep. Spinning ones take the cores of other workers.
-    """
+    OMP_WAIT_POLICY: by default, idle threads of torch sleep. Spinning ones take the cores of other workers."""
     kept = {
         name: text
         for name, text in of.items()
@@ -216,8 +213,7 @@ def compile_with(
 
     more: additional variables of its environment.
     seconds: wall-clock limit, by default WAITS.
-    Raises OSError if it cannot start, subprocess.TimeoutExpired at the limit.
-    """
+    Raises OSError if it cannot start, subprocess.TimeoutExpired at the limit."""
     if wanted(command):
         return run(command, more)
     shell = ["/bin/sh", "-c", _CONFINED, "sh", str(COMPILER_BYTES // 1024), str(COMPILER_SECONDS), *command]

@@ -244,8 +244,7 @@ class Line:
     labels: before it in SASS. In PTX, a label is a line of its own.
     target: the label of its branch, or "".
     address: of an instruction of SASS, from the start of its kernel, in bytes.
-    live: the live registers there (liveness).
-    """
+    live: the live registers there (liveness)."""
 
     text: str
     source: Place | None
@@ -261,8 +260,7 @@ class Listing:
     """The compiler's output of a build.
 
     mix: kind of instruction -> {opcode: count}.
-    registers: kernel -> registers of a thread, from the compiler or taken by a warpgroup at run time.
-    """
+    registers: kernel -> registers of a thread, from the compiler or taken by a warpgroup at run time."""
 
     ptx: tuple[Line, ...]
     sass: tuple[Line, ...]
@@ -278,8 +276,7 @@ class WidthCheck:
     wanted: its opcode, such as LDS.128.
     found: opcode -> count, of this kind, or of all accesses if this kind is absent.
     ok: every opcode is the wanted one.
-    absent: the line has no opcode of this kind. The access is compiled away if the line has no other access either.
-    """
+    absent: the line has no opcode of this kind. The access is compiled away if the line has no other access either."""
 
     file: str
     line: int

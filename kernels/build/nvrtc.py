@@ -172,8 +172,7 @@ class Program:
     """The question to NVRTC.
 
     headers: (name, text) of the files that it includes.
-    instances: the expressions of templates.
-    """
+    instances: the expressions of templates."""
 
     name: str
     source: str
@@ -187,8 +186,7 @@ class Compiled:
     """NVRTC's answer.
 
     lowered: the symbol of each instance, in order.
-    cubin, ptx: the product, empty after an error.
-    """
+    cubin, ptx: the product, empty after an error."""
 
     log: str
     lowered: tuple[str, ...] = ()
@@ -309,8 +307,7 @@ def architectures() -> tuple[str, ...]:
 class Toolchain:
     """The compiler for one architecture such as sm_90a (product.Toolchain).
 
-    links: whether for kernels that launch kernels. Their code is relocatable, and nvJitLink links it.
-    """
+    links: whether for kernels that launch kernels. Their code is relocatable, and nvJitLink links it."""
 
     suffix = ".cubin"
 

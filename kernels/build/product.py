@@ -18,8 +18,7 @@ class Mode(Enum):
     TIMED: none.
     PROBED: a trace.
     TIMELINE: the time and SM of each block.
-    MARKS: the start of each step of its warps.
-    """
+    MARKS: the start of each step of its warps."""
 
     TIMED = "timed"
     PROBED = "probed"
@@ -35,8 +34,7 @@ class EntryFacts:
     shared_bytes: static shared memory of a block. A launch adds its dynamic bytes.
     spill_bytes: spill stores and loads of a thread.
     stack_bytes: stack frame of a thread.
-    symbol: its name in the cubin. An instance of a template has another one than in the comment.
-    """
+    symbol: its name in the cubin. An instance of a template has another one than in the comment."""
 
     entry: str
     registers: int
@@ -53,8 +51,7 @@ class Build:
     target: "cpu" or an architecture.
     path: a cubin or a shared library.
     facts: one for each kernel of a cubin, none for the CPU.
-    jailed: whether it is a stranger's and runs only in the jail.
-    """
+    jailed: whether it is a stranger's and runs only in the jail."""
 
     kernel: str
     mode: Mode

@@ -17,8 +17,7 @@ class Given:
 
     axes: a name for each dimension, such as batch, head, query, dim.
     strides: elements from one index to the next of each dimension.
-    dtype: the name of a core.dtypes.ElementType, or torch's name for another type.
-    """
+    dtype: the name of a core.dtypes.ElementType, or torch's name for another type."""
 
     shape: tuple[int, ...]
     axes: tuple[str, ...]
@@ -46,8 +45,7 @@ class Values(Protocol):
     def read(self, name: str, rows: Sequence[int] | None = None) -> np.ndarray:
         """A tensor of the call, or some rows of its first axis: float16, float32, or whole numbers.
 
-        Raises ProblemError if all read numbers together are too many for a file.
-        """
+        Raises ProblemError if all read numbers together are too many for a file."""
 
 
 @dataclass(frozen=True)

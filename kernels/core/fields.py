@@ -29,8 +29,7 @@ def problem_field(
     low, high: the limits, inclusive. For a tuple, the limits of each element.
     nested: whether it is a tuple of tuples.
     also: a regular expression of further valid texts, such as the name of a file.
-    later: whether recordings are older than the field. Their keys name it only with another value than the default.
-    """
+    later: whether recordings are older than the field. Their keys name it only with another value than the default."""
     limits = {"allowed": allowed, "low": low, "high": high, "nested": nested or None, "also": also}
     return field(default=default, metadata={"meaning": meaning, **limits, "later": later or None})
 
@@ -75,8 +74,7 @@ def check_value(name: str, value: Any, default: Any, limits: Mapping[str, Any]) 
 
     value: a number, a tuple, or text from a URL or a command line: a number, 1,2,3 for a tuple, 1,2;3 for a tuple of
         tuples.
-    limits: `allowed` (a tuple of values) and `also`, or `low` and `high` (inclusive, for a tuple of each element).
-    """
+    limits: `allowed` (a tuple of values) and `also`, or `low` and `high` (inclusive, for a tuple of each element)."""
     allowed: Any = limits.get("allowed")
     low: Any = limits.get("low")
     high: Any = limits.get("high")

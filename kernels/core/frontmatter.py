@@ -284,8 +284,7 @@ def read_kernel(path: Path, files: tuple[tuple[str, str], ...], problem_of: Prob
     """The KernelSpec of a .cu. Raises FrontMatterError.
 
     files: (name, text) of the .cu and its headers.
-    problem_of: (family, problem) -> the problem class, or KeyError with the known names.
-    """
+    problem_of: (family, problem) -> the problem class, or KeyError with the known names."""
     try:
         return _read(path, files, problem_of)
     except (TypeError, ValueError, LookupError, AttributeError, ArithmeticError) as error:  # a value of an odd kind

@@ -42,8 +42,7 @@ class Waits:
 def check_steps(tables: Iterable[tuple[str, Repeat]], names: Mapping[str, object], place: str) -> None:
     """Raises FrontMatterError if all tables together, each with its repeats, make too many steps.
 
-    tables: (key, repeat) of each table. place: the file, for messages.
-    """
+    tables: (key, repeat) of each table. place: the file, for messages."""
     total = 0
     for key, repeat in tables:
         counts = [whole(count, names, f"{place}: {key}.repeat.{name}") for name, count in repeat]
@@ -84,8 +83,7 @@ def in_order(launches: Iterable[tuple[int, Made]], copies: Iterable[Copy]) -> tu
 def waits_of_launch(plan: Plan, number: int) -> tuple[int, ...]:
     """The copies for which a launch waits: the last one into each of its tensors, and all from its scratch and outputs.
 
-    The launch may write its scratch and its outputs, so earlier copies must have read them.
-    """
+    The launch may write its scratch and its outputs, so earlier copies must have read them."""
     own = {*plan.launches[number].tensors}
     written = {name for name in own if plan.tensor(name).role is not Role.INPUT}
     before = [(n, copy) for n, copy in enumerate(plan.copies) if copy.place <= number]

@@ -33,8 +33,7 @@ class Head:
     at: the place of its rows in the output, in the order of Problem.logical, such as (batch, head).
     scores: [queries, keys] float64, with scale and bias, without a mask.
     values: [keys, dim] float64.
-    seen: [queries, keys], whether the query sees the key.
-    """
+    seen: [queries, keys], whether the query sees the key."""
 
     output: str
     at: tuple[int, ...]
@@ -62,8 +61,7 @@ class Work(NamedTuple):
 
     flops: 4 per score and dim, from the two matrix products of attention.
     tokens: the tokens with an output, or the moved tokens.
-    touched: tensor -> moved bytes of all launches, for tensors with partial or repeated accesses.
-    """
+    touched: tensor -> moved bytes of all launches, for tensors with partial or repeated accesses."""
 
     flops: int
     tokens: int
@@ -79,8 +77,7 @@ class Case:
     """A problem with constants of a kernel, to be checked, recorded or swept.
 
     settings: pairs of constants that differ from the defaults.
-    scope: the traced items of a recording.
-    """
+    scope: the traced items of a recording."""
 
     problem: "Problem"
     settings: tuple[tuple[str, int], ...] = ()
@@ -162,8 +159,7 @@ class Problem:
     def peer_inputs(self, inputs: dict[str, np.ndarray]) -> tuple[list[np.ndarray], dict[str, object]]:
         """(arrays, options) for torch's scaled_dot_product_attention: q, k, v [batch, heads, length, head_dim].
 
-        Raises PeerUnavailable if torch's attention cannot compute the problem.
-        """
+        Raises PeerUnavailable if torch's attention cannot compute the problem."""
         raise PeerUnavailable("torch's attention cannot compute this problem.")
 
     @property
@@ -310,16 +306,14 @@ class Problem:
     def of_cache(cls, cache: Cache, **shape: object) -> Self:
         """The problem of one decoding step over a cache, if cache_use attends.
 
-        shape: num_heads, head_dim and other fields. Raises ProblemError if the cache holds no sequence.
-        """
+        shape: num_heads, head_dim and other fields. Raises ProblemError if the cache holds no sequence."""
         raise ProblemError(f"{cls.title} is not made from a cache.")
 
     @classmethod
     def of_change(cls, cache: Cache, change: CacheChange, **shape: object) -> "Self | None":
         """The problem of an event's writes or copies, or None without any.
 
-        shape: num_kv_heads, head_dim, dtype and seed.
-        """
+        shape: num_kv_heads, head_dim, dtype and seed."""
         return None
 
     # ---- cases ----

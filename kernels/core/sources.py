@@ -36,8 +36,7 @@ def read_files(path: Path, device: Path, shim: Path) -> tuple[tuple[str, str], .
 
     path: the .cu, with links followed.
     device, shim: the folders of our headers. The compiler adds the shim's.
-    Raises ProblemError for an unreadable file, FrontMatterError for a refused include.
-    """
+    Raises ProblemError for an unreadable file, FrontMatterError for a refused include."""
     found: dict[str, str] = {}
 
     def add(name: str, file: Path) -> None:
@@ -68,8 +67,7 @@ def is_plain(files: tuple[tuple[str, str], ...]) -> bool:
 def includes(name: str, text: str) -> tuple[tuple[int, str], ...]:
     """(line, header) of each include in quotes in the text of the file `name`, in an inactive #if too.
 
-    Raises FrontMatterError for a refused include.
-    """
+    Raises FrontMatterError for a refused include."""
     pieces = _SPLICE.split(text)
     joined, spliced = "".join(pieces), [sum(map(len, pieces[: n + 1])) for n in range(len(pieces) - 1)]
     bare = _SKIPPED.sub(_blanked, joined)
@@ -175,8 +173,7 @@ OTHER_C_TYPES = (
 def parameters(source: str, entry: str) -> tuple[tuple[str, str], ...]:
     """(C type, name) of each parameter of a __global__ function, in order, or () without this function.
 
-    The type has no const and no __restrict__, such as float*. An entry may be an instance, such as flash<64>.
-    """
+    The type has no const and no __restrict__, such as float*. An entry may be an instance, such as flash<64>."""
     bare = _COMMENT.sub(" ", source)
     for after in _GLOBAL.split(bare)[1:]:
         found = _HEADER.match(after)

@@ -50,8 +50,7 @@ class KernelSpec:
     in_order: an expression. If it holds, blocks add to sums in global memory in a fixed order.
     graph: whether a GPU runs its launches as one CUDA graph.
     why: the reason for the cost of each named value of its constants, or of the kernel. May be empty.
-    waits: the main wait of each of these, in a word or two. May be empty.
-    """
+    waits: the main wait of each of these, in a word or two. May be empty."""
 
     name: str
     path: Path
@@ -134,8 +133,7 @@ class KernelSpec:
     def settings_for(self, problem: Any, chosen: Any = (), shared_bytes: int | None = None) -> dict[str, int]:
         """Every constant's value, from `chosen`, else from `tuned`, else the default.
 
-        shared_bytes: the most of a block. An entry of `tuned` with more does not count.
-        """
+        shared_bytes: the most of a block. An entry of `tuned` with more does not count."""
         names, best = self._problem_names(problem), dict(chosen)
         for number, tuned in enumerate(self.tuned):
             if evaluate(tuned.when, names, f"{self.path.name}: tuned[{number}].when"):
@@ -174,8 +172,7 @@ class KernelSpec:
     def plan(self, problem: Any, settings: Any = (), sizes: tuple[tuple[str, float], ...] = ()) -> Plan:
         """The launches and tensors for a problem and constants (a mapping or pairs). Raises ProblemError.
 
-        sizes: numbers in place of the problem's sizes, such as the scale of an operator's call.
-        """
+        sizes: numbers in place of the problem's sizes, such as the scale of an operator's call."""
         return _plan(self, problem, tuple(self.settings(settings).items()), sizes)
 
     def check_conditions(self, problem: Any, settings: Any) -> None:

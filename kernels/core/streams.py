@@ -22,8 +22,7 @@ class Step:
 
     number: of the launch. A copy has the number of its launch.
     tensor: of a copy, else "".
-    waits: the numbers of launches on other streams before it, in order. A copy waits for none.
-    """
+    waits: the numbers of launches on other streams before it, in order. A copy waits for none."""
 
     number: int
     tensor: str

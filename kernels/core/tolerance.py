@@ -23,8 +23,7 @@ class OutputError:
     """The error of one output.
 
     largest: the largest |output - float64|, or NaN for an additional NaN in the output.
-    yardstick: the largest |torch's answer - float64|.
-    """
+    yardstick: the largest |torch's answer - float64|."""
 
     output: str
     largest: float

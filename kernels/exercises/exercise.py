@@ -27,8 +27,7 @@ class Wrong:
 
     name: in a few words.
     evidence: the kinds of evidence, of which a grade must show one.
-    text: of its .cu.
-    """
+    text: of its .cu."""
 
     name: str
     evidence: tuple[str, ...]
@@ -41,8 +40,7 @@ class Limit:
 
     count: sectors of global memory, or wavefronts of shared memory.
     of: the kernel whose count is allowed, or "" for the solution.
-    times: a factor on this count.
-    """
+    times: a factor on this count."""
 
     count: str
     of: str = ""
@@ -62,8 +60,7 @@ class Exercise:
     story: of the solution, in Markdown.
     problems: for each hidden problem, its fields as ranges and choices.
     limits: of the counts of a right answer.
-    of: the exercise with the solution and the typical wrong answers.
-    """
+    of: the exercise with the solution and the typical wrong answers."""
 
     name: str
     title: str

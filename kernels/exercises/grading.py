@@ -46,8 +46,7 @@ class Count:
     found, allowed: of all its requests.
     line, tensor: with the largest part.
     of_line, requests: the count and the requests of this line and tensor.
-    conflicts: of all its requests of shared memory.
-    """
+    conflicts: of all its requests of shared memory."""
 
     limit: Limit
     found: int
@@ -166,8 +165,7 @@ class Evidence:
 
     kind: of a fault (run/plain/faults.py), of a wrong result (run/wrong/found.py), or BUILD.
     text: a sentence.
-    lines: of the answer, or ().
-    """
+    lines: of the answer, or ()."""
 
     kind: str
     text: str
@@ -180,8 +178,7 @@ class CaseResult:
 
     problem: its fields as text.
     ok: whether all runs are right.
-    said: the result in a sentence.
-    """
+    said: the result in a sentence."""
 
     problem: dict[str, str]
     ok: bool
@@ -196,8 +193,7 @@ class Grade:
     said: a sentence.
     cases: all hidden problems of this grade. Empty if the answer does not compile.
     evidence: each found fault once, the most telling first.
-    jailed: whether the answer ran in the jail. On a machine without one, it runs with its user's rights.
-    """
+    jailed: whether the answer ran in the jail. On a machine without one, it runs with its user's rights."""
 
     exercise: str
     accepted: bool

@@ -70,8 +70,7 @@ class AttentionProblem(Problem):
     The causal mask ends at the last key, as in FlashAttention: query i sees the keys up to i + offset. A query without
     keys has output 0 and lse -inf. lse is the natural logarithm of the sum of e^score, float32.
 
-    A derived class declares the fields. A class without a field takes its value here.
-    """
+    A derived class declares the fields. A class without a field takes its value here."""
 
     seq_len: int
     head_dim: int

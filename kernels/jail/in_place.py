@@ -52,8 +52,7 @@ def call(function: Callable[[], bytes], reads: Sequence[Path], limits: Limits) -
 
     function: returns at most ANSWER_BYTES. Its answer is a stranger's: trust no byte.
     limits: memory_bytes are those that it adds to this process's.
-    Raises BackendUnavailable if no confinement works here, and Ended without an answer.
-    """
+    Raises BackendUnavailable if no confinement works here, and Ended without an answer."""
     if reason := why_none():
         raise BackendUnavailable(f"No jail for kernels works on this machine: {reason}.")
     ours, theirs = os.pipe()
@@ -90,8 +89,7 @@ _WHOLE = b"\0whole"  # the end of each answer
 def answer_of(pipe: int, end: float, is_open: Callable[[bytes], bool]) -> tuple[bytes, bool]:
     """The bytes until a process closes its pipe or is_open(bytes) is false, and whether it was late.
 
-    end: of the wait, by time.monotonic.
-    """
+    end: of the wait, by time.monotonic."""
     answer = b""
     while is_open(answer):
         if not select.select([pipe], [], [], max(0.0, end - time.monotonic()))[0]:

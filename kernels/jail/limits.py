@@ -14,8 +14,7 @@ class Limits:
     file_bytes: of each written file. 0 forbids files.
     output_bytes: of its output, and of its log.
     forks: whether it may start processes and threads.
-    files: open files of each process.
-    """
+    files: open files of each process."""
 
     seconds: float = 30.0
     memory_bytes: int = 2048 * MIB
@@ -31,8 +30,7 @@ class Result:
 
     code: its exit code, -N after signal N.
     output: its standard output, or the file that it was asked for.
-    stopped: the limit at which the jail ended it, else "".
-    """
+    stopped: the limit at which the jail ended it, else ""."""
 
     code: int
     output: bytes

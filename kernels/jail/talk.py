@@ -28,8 +28,7 @@ def run(
     """Runs a command to its end or to a limit. Then no process is left.
 
     inherited: the descriptors that it keeps. All others are closed.
-    Raises OSError if it cannot start.
-    """
+    Raises OSError if it cannot start."""
     sizes = (limits.memory_bytes // 1024, int(limits.seconds) + 1, limits.file_bytes // 512, limits.files)
     process = subprocess.Popen(
         ["/bin/sh", "-c", _LIMITED, "sh", *map(str, sizes), *command],

@@ -30,8 +30,7 @@ class Visit:
     prompt: number of tokens, written at once
     answer: number of tokens, one per step (a model never writes its last token). 0 for a pure prefix.
     parent: request with a common beginning, or "". This request shares the parent's pages at its admission. A prompt
-        of 0 makes it another answer to the same prompt. A parent stays until its last child has arrived.
-    """
+        of 0 makes it another answer to the same prompt. A parent stays until its last child has arrived."""
 
     name: str
     arrives: int
@@ -48,8 +47,7 @@ class Step:
     begun: for each admitted request, the number of its parent's tokens
     waiting: names of arrived requests without admission
     needed: most pages for the first waiting request
-    sure: free pages beyond the needs of all running requests
-    """
+    sure: free pages beyond the needs of all running requests"""
 
     number: int
     events: tuple[Event, ...]

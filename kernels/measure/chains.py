@@ -290,8 +290,7 @@ class Side:
     """One contestant after its judgment.
 
     chain: ready to run, None without a time.
-    turns: (mode, L2) -> its times.
-    """
+    turns: (mode, L2) -> its times."""
 
     name: str
     status: str = "ok"

@@ -45,8 +45,7 @@ class LaunchTimes:
     processor: of the host.
     timer_step_ns: the step of the GPU's timer. overhead_ns: of two events.
     sustained: of the timed build.
-    provenance: measured or recorded.
-    """
+    provenance: measured or recorded."""
 
     request: Request
     table: pd.DataFrame

@@ -129,8 +129,7 @@ class Sustained:
 
     median_us, p10_us, p90_us: of the runs, in microseconds.
     clock: MHz during the runs, None if NVML does not say.
-    power: W during the runs, None if NVML does not say.
-    """
+    power: W during the runs, None if NVML does not say."""
 
     median_us: float
     p10_us: float
@@ -147,8 +146,7 @@ def sustained(enqueuers: Sequence[Enqueue], before: Enqueue, once_us: float) -> 
     once_us: about the time of a run.
 
     If Python enqueues runs more slowly than the GPU finishes them, the chip waits between batches of runs. Clock and
-    power then stay empty.
-    """
+    power then stay empty."""
     import cupy
 
     runs = max(2, min(TRIED_RUNS, math.ceil(1e6 * TRIED_SECONDS / max(once_us, 1.0))))
@@ -207,8 +205,7 @@ def in_turns(
     """(microseconds of device time of a run of each [each, rounds], [each][round] clock and power).
 
     each: for each participant, functions that enqueue a run.
-    seconds: of a turn. lead: seconds of load before the first round. before: seconds of untimed runs before a turn.
-    """
+    seconds: of a turn. lead: seconds of load before the first round. before: seconds of untimed runs before a turn."""
     counts = [max(3, round(1e6 * seconds / min(time_runs(functions, 2)))) for functions in each]
     times = np.zeros((len(each), rounds))
     states: list[list[State]] = [[] for _ in each]

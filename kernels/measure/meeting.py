@@ -36,8 +36,7 @@ class State:
     rounds: turns of each.
     seconds: of a turn.
     lead: seconds of load before the first round.
-    prefix: of the state's columns.
-    """
+    prefix: of the state's columns."""
 
     rounds: int
     seconds: float
@@ -74,8 +73,7 @@ class Side:
     error: of the first output, such as O. rms: its root mean square error.
     worst: of the output with the largest share of its allowance.
     runs: functions that enqueue a run, empty without a time.
-    times: state's prefix -> microseconds of its rounds. states: the same -> (clock, power) of its rounds.
-    """
+    times: state's prefix -> microseconds of its rounds. states: the same -> (clock, power) of its rounds."""
 
     status: str
     reason: str = ""

@@ -47,8 +47,7 @@ class Cycles:
     cycles, least, most: the median and the range of the launches' medians.
     label: measured or recorded.
     device, date: their GPU and day.
-    per_us: passes per microsecond of a GPU full of blocks, or None.
-    """
+    per_us: passes per microsecond of a GPU full of blocks, or None."""
 
     cycles: float
     least: float
@@ -168,8 +167,7 @@ def cycles(request: Request) -> Cycles | None:
 def broadcasts() -> tuple[pd.DataFrame, Cycles | None]:
     """The recorded cycles of a warp's read of one word or many words, and a figure with its source, or None.
 
-    Columns: kernel, memory, different (number of different words) and cycles.
-    """
+    Columns: kernel, memory, different (number of different words) and cycles."""
     return _recorded(ReadsProblem, "different")
 
 
@@ -178,8 +176,7 @@ def shapes() -> tuple[pd.DataFrame, Cycles | None]:
     None.
 
     Columns: kernel, memory, columns (of the shape of 32 numbers), areas (of the matrix: many for numbers that only
-    L2 holds), and cycles.
-    """
+    L2 holds), and cycles."""
     return _recorded(ShapesProblem, "columns", "areas")
 
 

@@ -298,8 +298,7 @@ class Saved(NamedTuple):
     """A forward's tensors and numbers for its backward.
 
     q, k, v, do: [batch, heads, length, head_dim]. A query head has its own K and V.
-    rest: of the operator's forward, from O and lse on.
-    """
+    rest: of the operator's forward, from O and lse on."""
 
     q: "Tensor"
     k: "Tensor"

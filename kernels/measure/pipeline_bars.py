@@ -21,8 +21,7 @@ def bars(made: Pipeline, block: int, launch: int | None = None) -> pd.DataFrame:
     A bar lasts from a mark to its writer's next one, and the last bar to the writer's end. The end comes from the
     coarser clock. If it is before the mark, the bar has no length.
 
-    launch: by default that of the picture.
-    """
+    launch: by default that of the picture."""
     launch = made.launch if launch is None else launch
     mine = made.marks[(made.marks.block == block) & (made.marks.launch == launch)]
     writers = made.writers[(made.writers.block == block) & (made.writers.launch == launch)].set_index("writer")

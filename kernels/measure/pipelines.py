@@ -46,8 +46,7 @@ class Pipeline:
     lost: marks that did not fit.
     mhz: of the SMs, from the two clocks.
     residual_ns: the largest difference between the clocks.
-    marks_ms, timed_ms: medians of a whole run of the marks build and of the timed build.
-    """
+    marks_ms, timed_ms: medians of a whole run of the marks build and of the timed build."""
 
     request: Request
     marks: pd.DataFrame

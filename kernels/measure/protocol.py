@@ -57,8 +57,7 @@ class Point:
 
     name: the kernel's name in the catalogue, the path of its .cu, or one of peers.NAMES.
     settings: pairs of compile-time constants, none for a peer.
-    cold: with an L2 that holds none of the inputs.
-    """
+    cold: with an L2 that holds none of the inputs."""
 
     name: str
     problem: Problem
@@ -87,8 +86,7 @@ class Timing:
     error: of the output with the largest share of its allowance.
     code_hash: of the kernel.
     clock, temperature, power: in MHz, degrees Celsius and watts, each (before, after), None if unknown.
-    sustained: the times of a chip at work.
-    """
+    sustained: the times of a chip at work."""
 
     point: Point
     status: str
@@ -114,8 +112,7 @@ class Ready:
     known: its Timing so far.
     enqueuers: functions that enqueue a run. They take turns.
     before: enqueues the untimed part before each run.
-    once_us: about the time of a run.
-    """
+    once_us: about the time of a run."""
 
     known: Timing
     enqueuers: list[Callable[[], object]]
@@ -132,8 +129,7 @@ def measure_in_turns(points: Sequence[Point], turns: int = TURNS) -> list[Timing
     """The Timing of each of these points of one problem. They take turns. Points without room next to the others wait
     until the others are done. If a run fails, each of its group is measured again in a run of its own.
 
-    turns: of each point, at most 1 for a point without company. 0 gives only sustained times.
-    """
+    turns: of each point, at most 1 for a point without company. 0 gives only sustained times."""
     done: dict[Point, Timing] = {}
     waiting = []
     for point in points:

@@ -32,8 +32,7 @@ def speedups(made: pd.DataFrame, baseline: str) -> pd.DataFrame:
     """The rows with a time, with speed-ups against the baseline (a label of `labelled`) on the same problem.
 
     speedup: the ratio of the medians. speedup_low: the baseline's p10 over the row's p90. speedup_high: its p90 over
-    the row's p10. None without a time of the baseline.
-    """
+    the row's p10. None without a time of the baseline."""
     timed = made[made.status == "ok"].copy()
     base = timed[timed.label == baseline].assign(key=problem_key).drop_duplicates("key").set_index("key")
     key = problem_key(timed)
@@ -99,8 +98,7 @@ def against(made: pd.DataFrame, kept: pd.DataFrame) -> pd.DataFrame:
     change: slower if even ratio_low is above 1, faster if even ratio_high is below 1, same between them, and no time
     if the point has none now.
 
-    Points match by name, problem and L2, and by settings of a person's choice.
-    """
+    Points match by name, problem and L2, and by settings of a person's choice."""
     before = kept[kept.status == "ok"].assign(key=_point_key).drop_duplicates("key").set_index("key")
     found = made.assign(key=_point_key)
     found = found[found.key.isin(before.index)].copy()
@@ -152,8 +150,7 @@ class Report:
 
     shown: every row with its label.
     compared: the rows with a time, with speed-ups against `baseline`, a label.
-    kept: the result of `against`, if requested.
-    """
+    kept: the result of `against`, if requested."""
 
     where: Provenance
     shown: pd.DataFrame

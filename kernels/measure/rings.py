@@ -73,8 +73,7 @@ Spans = Sequence[tuple[int, int, float, float]]  # as in the columns launches an
 class Way:
     """A way to compute a problem, ready to run.
 
-    row: its columns so far. enqueue: enqueues a run. plan: its plan on the GPUs.
-    """
+    row: its columns so far. enqueue: enqueues a run. plan: its plan on the GPUs."""
 
     row: Row
     enqueue: Callable[[], object]
@@ -236,8 +235,7 @@ class GpuState:
     """A GPU during runs. None for a figure that NVML does not give.
 
     clock: MHz, the median. power: W, the median.
-    capped, hot: the share of the readings at which the power cap, or heat, held the clock down.
-    """
+    capped, hot: the share of the readings at which the power cap, or heat, held the clock down."""
 
     clock: float | None
     power: float | None
@@ -251,8 +249,7 @@ Reading = tuple[int | None, int | None, int | None]  # MHz, W and the reasons fo
 def watched(enqueue: Callable[[], object], once_us: float, seconds: float, lead: float) -> list[GpuState]:
     """The GpuState of each GPU during runs of `seconds`, after `lead` seconds of the same load. Empty without NVML.
 
-    once_us: about the time of a run.
-    """
+    once_us: about the time of a run."""
     import cupy
 
     devices = range(cupy.cuda.runtime.getDeviceCount())

@@ -22,8 +22,7 @@ class Skipped:
     """A place of a sweep that is no problem, or no problem of this kernel.
 
     at: the swept fields -> their values, as text.
-    reason: why not.
-    """
+    reason: why not."""
 
     name: str
     title: str
@@ -62,8 +61,7 @@ def points(
     chosen: pairs of field and value for all points.
 
     A field is one of the problem, one of its derived_fields such as width, or a compile-time constant. ProblemError
-    for an unknown field, an impossible value, or more than `most` points.
-    """
+    for an unknown field, an impossible value, or more than `most` points."""
     kernels = {name: catalog.find(name) for name in names}
     axes = [(field, list(values)) for field, values in sweeps]
     if len({field for field, _ in axes}) < len(axes):

@@ -34,8 +34,7 @@ class HostLaunch:
     """A launch in the text.
 
     entry: the kernel, an instance such as flash<64>.
-    grid, block, shared: C expressions, "" if the text has none.
-    """
+    grid, block, shared: C expressions, "" if the text has none."""
 
     entry: str
     grid: str
@@ -219,8 +218,7 @@ class Argument:
     """An argument of a launch.
 
     memory, bytes: the number and size of the allocation behind a pointer, else -1 and 0.
-    zero: whether the allocation held only zeros.
-    """
+    zero: whether the allocation held only zeros."""
 
     value: float | None = None
     memory: int = -1

@@ -67,8 +67,7 @@ class Names:
 
     meaning: a name -> the size or field that it means, or "".
     arguments: names in the arguments of a launch -> the meaning of their parameters.
-    allowed: a field -> its values, if they are few. A constant with one of these values means the field.
-    """
+    allowed: a field -> its values, if they are few. A constant with one of these values means the field."""
 
     text: str
     meaning: Meaning

@@ -24,8 +24,7 @@ class Scratch:
     """The scratch memory of a file.
 
     names: a parameter's name -> the name of its memory.
-    tables: [scratch.NAME] of the front matter.
-    """
+    tables: [scratch.NAME] of the front matter."""
 
     names: dict[str, str] = field(default_factory=dict)
     tables: dict[str, dict[str, object]] = field(default_factory=dict)
@@ -107,8 +106,7 @@ class Proposal:
     """A front matter with its sources.
 
     lines: (part, value, source), for the reader.
-    questions: parts without a source, each with the option that answers it.
-    """
+    questions: parts without a source, each with the option that answers it."""
 
     fit: Fit
     table: dict[str, object] = field(default_factory=dict)

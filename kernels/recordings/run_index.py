@@ -50,8 +50,7 @@ class Recording:
     provenance: of the trace.
     traffic_whole: Traffic.whole.
     values_sha256: of the trace's values. holder: the file with these values, empty for this one.
-    path: the file.
-    """
+    path: the file."""
 
     kernel: str
     code_hash: str

@@ -35,8 +35,7 @@ class Provenance:
     compiler: such as NVRTC 13.0. torch: its version.
     codes: kernel -> code_hash of the measured source.
     roofs: the machine's own ceilings (protocol.roofs).
-    more: the fields of only one kind of table.
-    """
+    more: the fields of only one kind of table."""
 
     device: str
     driver: str
@@ -211,8 +210,7 @@ class Case:
 
     name: for the progress, and for the error of a failed case.
     keys: of its parts.
-    turn: takes the missing keys, and measures these parts or all parts.
-    """
+    turn: takes the missing keys, and measures these parts or all parts."""
 
     name: str
     keys: Sequence[Key]
@@ -277,8 +275,7 @@ class RecordedTable:
     columns: of the file. If empty, they come from the rows.
     present: the rows of a table that count today. By default these rows have the code of today's kernels.
     same: the fields of Provenance that all rows have in common. Rows with another value do not stay.
-    whole: whether a row needs no new measurement. By default that is each row without the status failed.
-    """
+    whole: whether a row needs no new measurement. By default that is each row without the status failed."""
 
     kind: str
     key: Callable[[Row], Key]
@@ -309,8 +306,7 @@ class RecordedTable:
         anew: measures everything.
         only: measures the cases of these names, and no others.
 
-        If no row stays, the new table grows in a file of its own, and replaces the recorded one at the end.
-        """
+        If no row stays, the new table grows in a file of its own, and replaces the recorded one at the end."""
         path = file = path_of(self.kind, device.name)
         begun = None if anew else self._begun(path, device)
         if not begun and path.exists():

@@ -57,8 +57,7 @@ def of_kernel(spec: KernelSpec) -> dict[str, object]:
 def of_run(run: Run, yardsticks: dict[str, float], race: str = "") -> dict[str, object]:
     """`run`'s report. race: the difference between the thread orders. A run with one is wrong.
 
-    Keys max_abs_error, baseline_max_abs_error: of the output closest to its limit. Key errors: of each output.
-    """
+    Keys max_abs_error, baseline_max_abs_error: of the output closest to its limit. Key errors: of each output."""
     request = run.request
     errors = execute.judge(run.max_abs_errors, yardsticks, request.problem)
     return {
@@ -136,8 +135,7 @@ def check_lines(
 ) -> list[str]:
     """`check` in words: a line for each kernel, its first wrong problem, and each reason of a refusal.
 
-    missed: the wrong builds. everything: each wrong problem, not only the first.
-    """
+    missed: the wrong builds. everything: each wrong problem, not only the first."""
     lines, missed = [], list(missed)
     for row in summary:
         wrong: dict[object, list[Verdict]] = {}  # the builds of each problem

@@ -21,8 +21,7 @@ def assignments(
     """The problem and all constants for the values of --set.
 
     texts: FIELD=VALUE each. Other constants get the kernel's tuned values that fit
-    into `shared_bytes` of a block.
-    """
+    into `shared_bytes` of a block."""
     values, settings = chosen(kernel, texts)
     problem = kernel.problem_type(**values)
     return problem, tuple(kernel.settings_for(problem, settings, shared_bytes).items())
@@ -56,8 +55,7 @@ def check_output(option: str, path: str | None, *ends: str) -> None:
     """Raises ProblemError before the run if the option's file cannot be written.
 
     option: its name, for the message.
-    ends: the valid endings of the file's name.
-    """
+    ends: the valid endings of the file's name."""
     if not path:
         return
     file, refusal = Path(path), f"{option} cannot write {shortened(path)}"
@@ -87,8 +85,7 @@ def scope(texts: Sequence[str], plan: Plan) -> Scope:
     """The Scope for the values of --scope.
 
     texts: FIRST[:COUNT] counts items of the first launch. ITEM=FIRST[:COUNT] counts items of another kind. "all" is
-    everything.
-    """
+    everything."""
     found = Scope()
     others: dict[str, tuple[int, int]] = {}
     for text in texts:

@@ -35,8 +35,7 @@ class Look:
     entries: ptxas's facts, or () without NVRTC. note: the reason.
     wavefronts, sectors: of shared and global memory in the scope.
     bytes: (tensor, space, kind) -> bytes in the scope.
-    time_us: the median on a GPU, or None without one.
-    """
+    time_us: the median on a GPU, or None without one."""
 
     run: Run
     arrays: dict[str, np.ndarray]

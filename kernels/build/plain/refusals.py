@@ -55,8 +55,7 @@ def check(name: str, text: str) -> None:
 def headers(name: str, text: str, own: Collection[str]) -> list[tuple[int, int, str]]:
     """(start, end, header) of each include of a header that is none of the kernel's own files.
 
-    Raises BuildError for a header of the shim.
-    """
+    Raises BuildError for a header of the shim."""
     listed = [(found.start(), found.end(), found[1] or found[2]) for found in _includes(text) if found[2] not in own]
     for start, _, header in listed:
         if reason := _of_header(header):

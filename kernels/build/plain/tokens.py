@@ -74,8 +74,7 @@ class Function:
     """A function definition.
 
     first, body, last: the numbers of its tokens: the first, the opening brace, the closing brace.
-    is_kernel, on_device: whether it is a kernel, and whether a GPU may run it.
-    """
+    is_kernel, on_device: whether it is a kernel, and whether a GPU may run it."""
 
     name: str
     first: int

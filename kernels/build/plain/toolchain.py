@@ -122,8 +122,7 @@ def check(text: str, names: Iterable[str], sources: Path, marks: Sequence[str], 
     text: the preprocessor's output for files that passed check_text. The headers of others come before the kernel's.
     names: of the kernel's files in the folder `sources`.
     marks: the names in place of watching.MARKS in the calls of marks that the build wrote into the text.
-    launches: how many launches the build wrote below the kernel. A macro of the kernel could change them.
-    """
+    launches: how many launches the build wrote below the kernel. A macro of the kernel could change them."""
     shim = {*SHIM, *marks}
     unit = str(sources / "unit.cpp")
     words, quiet = list(_words(text, {str(sources / name) for name in names}, unit)), False
@@ -142,8 +141,7 @@ def check(text: str, names: Iterable[str], sources: Path, marks: Sequence[str], 
 def _words(text: str, own: set[str], unit: str) -> Iterator[Word]:
     """The tokens and pragmas from the kernel's first line on.
 
-    Raises BuildError for a forged place, and for a header of others there: a macro of the kernel could change it.
-    """
+    Raises BuildError for a forged place, and for a header of others there: a macro of the kernel could change it."""
     files, line, judged = [unit], 1, False
     code, first, place = list[str](), 1, ""
 
@@ -391,8 +389,7 @@ def _unit(spec: KernelSpec, headers: Iterable[str], marks: Sequence[str]) -> str
 
     No macro of the kernel changes a header, and no macro tells the kernel which build it is in.
     headers: that the kernel includes, apart from its own files.
-    marks: the names of this build in place of watching.MARKS.
-    """
+    marks: the names of this build in place of watching.MARKS."""
     entries = {launch.entry: symbol_of(launch.entry) for launch in spec.launch_texts}
     of_cuda = [header for header in headers if header in CUDA_HEADERS]
     rows = [f"#include <{header}>" for header in headers if header not in CUDA_HEADERS]

@@ -41,8 +41,7 @@ def exact_gradients(arrays: Four, scale: float, causal: bool, device: str = "cpu
 
     P = softmax(S), dP = dO V^T, dS = P * (dP - rowsum(P * dP)), dQ = scale dS K, dK = scale dS^T Q, dV = P^T dO.
     arrays: q, k, v, do [batch, heads, rows, dim]. A KV head gets the sum over its query heads.
-    A query without a visible key has dq 0.
-    """
+    A query without a visible key has dq 0."""
     import torch
 
     q, k, v, do = (on_device(a, device).to(torch.float64) for a in arrays)

@@ -40,8 +40,7 @@ The last three pairs measure the price of a bank conflict at each tile size."""
 def _heads_of_width(problem: "DenseProblem", width: int) -> dict[str, object]:
     """The fields for a model of this width: num_heads heads of head_dim.
 
-    Raises ProblemError if the width is no whole number of heads.
-    """
+    Raises ProblemError if the width is no whole number of heads."""
     if width % problem.head_dim:
         raise ProblemError(f"A width of {width} is no whole number of heads of {problem.head_dim}.")
     return {"num_heads": width // problem.head_dim}
@@ -123,8 +122,7 @@ class DenseProblem(AttentionProblem):
     def recorded_cases(cls, kernel: KernelSpec) -> list[Case]:
         """The first head of a few problems: default, causal, ragged, every what-if build and every padding.
 
-        A kernel with large default tiles takes small ones here, so that a small problem has several tiles.
-        """
+        A kernel with large default tiles takes small ones here, so that a small problem has several tiles."""
         tiles = [c for c in kernel.constants_of("query_rows", "key_rows") if c.default > SMALL]
         small = tuple((c.name, min(v for v in c.values if v >= SMALL)) for c in tiles)
         problems = (cls(), cls(causal=True), cls(seq_len=50, head_dim=64, num_heads=1))

@@ -76,8 +76,7 @@ class RotaryProblem(Problem):
     i and i + head_dim / 2. With `neighbours` (GPT-J), it is dims 2 i and 2 i + 1.
 
     Prompt: the tokens have positions 0, 1, ... and neighbouring slots in shuffled pages. Decode: each token is the next
-    one of another sequence, at a random position and in a random slot. The last `padding` tokens have slot -1.
-    """
+    one of another sequence, at a random position and in a random slot. The last `padding` tokens have slot -1."""
 
     tokens: int = problem_field(4, "new tokens", low=1, high=65536)
     num_heads: int = problem_field(4, "query heads", low=1, high=256)
@@ -310,8 +309,7 @@ class RotaryProblem(Problem):
 class NormRotaryProblem(RotaryProblem):
     """The same with QK-norm first: each head of q and k is divided by the root of its mean square, as in Qwen 3.
 
-    qk_weight: [2, head_dim] in `dtype`, of q and of k, from 0.5 to 1.5
-    """
+    qk_weight: [2, head_dim] in `dtype`, of q and of k, from 0.5 to 1.5"""
 
     title: ClassVar[str] = "QK-norm, rotary embedding and cache write"
 
@@ -337,8 +335,7 @@ class NormRotaryProblem(RotaryProblem):
 class Fp8RotaryProblem(RotaryProblem):
     """Rotary embedding, and the write into a cache of fp8 (e4m3): each number over its KV head's scale.
 
-    kv_scale: [2, num_kv_heads] float32, of K and of V: about twice the largest number over 448
-    """
+    kv_scale: [2, num_kv_heads] float32, of K and of V: about twice the largest number over 448"""
 
     title: ClassVar[str] = "Rotary embedding and cache write in 8 bits"
     cache_type: ClassVar[str] = FP8

@@ -189,8 +189,7 @@ class AccessProblem(LabProblem):
 
         y: the target of a global store.
         o: the sum of each lane's words.
-        The output is y for a global store and o otherwise. The other tensor stays unchanged.
-        """
+        The output is y for a global store and o otherwise. The other tensor stays unchanged."""
         stores = self.op == "global_store"
         return (
             Tensor("x", (ACCESS_BYTES,), "uint8", ("byte",)),

@@ -278,8 +278,7 @@ class Fp8WriteProblem(CacheWriteProblem):
     Rounding is exact to the bit, so any error is a miss.
 
     k_scale, v_scale: [num_kv_heads] float32, by chance half to twice the largest |K| (|V|) over 448. Some numbers are
-      therefore above 448.
-    """
+      therefore above 448."""
 
     head_dim: int = problem_field(64, "numbers per key and value", allowed=RANGE_HEAD_DIMS)
     block_size: int = problem_field(16, "slots per page", allowed=RANGE_BLOCK_SIZES[1:])

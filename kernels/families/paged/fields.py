@@ -83,8 +83,7 @@ Rows = tuple[tuple[int, ...], ...]
 def check_tables(tables: Rows, lens: tuple[int, ...], families: tuple[int, ...], block_size: int, pool: int) -> None:
     """Raises ProblemError for a block table that is too short, leaves the pool, or shares a page wrongly.
 
-    pool: the number of pages.
-    """
+    pool: the number of pages."""
     held: dict[int, tuple[int, int]] = {}  # page -> (sequence, entry) that holds it first
     for seq, (row, length) in enumerate(zip(tables, lens)):
         count = -(-length // block_size)
@@ -138,8 +137,7 @@ def check_slots(slots: np.ndarray, ids: np.ndarray, block_size: int) -> None:
 def renumbered(tables: np.ndarray, lens: np.ndarray, block_size: int) -> tuple[np.ndarray, list[int]]:
     """The block tables with their pages numbered from 0 in the order of the pool, and these pages of the pool.
 
-    tables: [sequences, entries]. The result has -1 after the pages of a sequence.
-    """
+    tables: [sequences, entries]. The result has -1 after the pages of a sequence."""
     needed = -(-lens.astype(np.int64) // block_size)
     used = np.arange(tables.shape[1]) < needed[:, None]
     pages, number = np.unique(tables[used], return_inverse=True)

@@ -87,8 +87,7 @@ class PagedProblem(Problem):
       from shared pages.
     families: forked sequences have equal numbers and may share pages. Empty for no forks.
     num_blocks: the pool. 0 for a little more than needed.
-    numbers: random, or the file of a watched call (build/own_values.py) with its block tables.
-    """
+    numbers: random, or the file of a watched call (build/own_values.py) with its block tables."""
 
     context_lens: tuple = problem_field((40, 5, 70), "tokens of each sequence", low=1, high=LONGEST_CONTEXT)
     num_heads: int = problem_field(4, "query heads", low=1, high=128)
@@ -205,8 +204,7 @@ class PagedProblem(Problem):
     def slopes(self) -> np.ndarray:
         """ALiBi's slopes 2^(-8 (h + 1) / num_heads), float32, or zeros without ALiBi.
 
-        Source: Press et al. 2021, arXiv:2108.12409.
-        """
+        Source: Press et al. 2021, arXiv:2108.12409."""
         slopes = 2.0 ** (-8.0 * np.arange(1, self.num_heads + 1) / self.num_heads)
         return (slopes if self.alibi else np.zeros(self.num_heads)).astype(np.float32)
 
@@ -318,8 +316,7 @@ class PagedProblem(Problem):
         k_cache, v_cache: kv_cache.layout.Layout, NaN in slots without a token.
         block_tables: [num_seqs, max_blocks_per_seq] int32, -1 after the end of a row.
         context_lens: [num_seqs] int32.
-        alibi_slopes: [num_heads] float32.
-        """
+        alibi_slopes: [num_heads] float32."""
         nan = np.array(np.nan, element_type(self.stored).numpy)
         k_cache, v_cache = (np.full(shape, nan) for shape in (self.layout.k_shape, self.layout.v_shape))
         with ThreadPoolExecutor() as pool:  # NumPy draws without holding the interpreter
@@ -365,8 +362,7 @@ class PagedProblem(Problem):
         """Yields for each sequence q [num_heads, head_dim], K and V of its visible tokens, and the number of the first.
 
         K, V: [seen, num_kv_heads, head_dim] float32.
-        dequantised: the cache's numbers times their scales. Otherwise the numbers as drawn.
-        """
+        dequantised: the cache's numbers times their scales. Otherwise the numbers as drawn."""
         arrays = self.inputs()
         ends = np.cumsum(self.context_lens)[:-1]
         streams = () if dequantised else (K_STREAM, V_STREAM)

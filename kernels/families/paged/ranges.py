@@ -83,8 +83,7 @@ class RangesProblem(PagedProblem):
 
     window: a query sees the last `window` tokens of its sequence, with its own token. 0 for all.
     cache_dtype: float8_e4m3 for a cache of 8 bits. A stored number times k_scale (v_scale) gives its value.
-    k_scale, v_scale: [num_kv_heads] float32, the largest |K| (|V|) of the KV head over 448.
-    """
+    k_scale, v_scale: [num_kv_heads] float32, the largest |K| (|V|) of the KV head over 448."""
 
     context_lens: tuple = problem_field((40, 5, 70), "tokens of each sequence", low=1, high=65536)
     block_size: int = problem_field(16, "slots per page", allowed=RANGE_BLOCK_SIZES)
@@ -139,8 +138,7 @@ class RangesProblem(PagedProblem):
         """PagedProblem's sizes.
 
         range_count, slots: of the work list.
-        unchanged_bytes: bytes that the kernel reads before it tells the L2 to drop bytes first.
-        """
+        unchanged_bytes: bytes that the kernel reads before it tells the L2 to drop bytes first."""
         made = self.work_list
         much = UNCHANGED if self.read_bytes > MUCH else 0
         return {**super().sizes, "range_count": made.ranges, "slots": made.slots, "unchanged_bytes": much}
@@ -273,8 +271,7 @@ class CascadeProblem(RangesProblem):
     begin with the same pages. Each keeps at least one page to itself.
 
     prefix: without block tables, the tokens that all sequences share, of which the whole pages are shared. No ALiBi and
-    no window, since a token's distance to the query is another in every sequence.
-    """
+    no window, since a token's distance to the query is another in every sequence."""
 
     context_lens: tuple = problem_field((70, 52, 81, 49), "tokens of each sequence", low=1, high=65536)
     prefix: int = problem_field(48, "shared first tokens of all sequences, for a random placement", low=1, high=65536)

@@ -40,8 +40,7 @@ class Share:
     row_first, rows: the first row and the end of its rows. No work without rows.
     keys: the first `keys` keys of the part are visible.
     offset: row i sees the keys up to i + offset.
-    final_rows: the rows before this one have met all their keys.
-    """
+    final_rows: the rows before this one have met all their keys."""
 
     part: int
     row_first: int
@@ -101,8 +100,7 @@ class RingProblem(Problem):
     plain: part g is the g-th piece of the sequence.
     zigzag: part g is the g-th of 2 * gpus pieces and the g-th from the end.
 
-    The numbers are those of SixteenBitProblem. A tensor of a GPU has its number in its name, such as q_0.
-    """
+    The numbers are those of SixteenBitProblem. A tensor of a GPU has its number in its name, such as q_0."""
 
     seq_len: int = problem_field(128, "queries and keys of a head, on all GPUs together", low=1, high=131072)
     head_dim: int = problem_field(64, "numbers per query, key and value", allowed=(64, 128))
@@ -312,8 +310,7 @@ class RingProblem(Problem):
     def check_cases(cls, kernel: KernelSpec) -> list[Case]:
         """1 to 8 GPUs with parts of several lengths: every order and mask, both types, grouped heads.
 
-        Then follow heads split over GPUs, and each value of each constant.
-        """
+        Then follow heads split over GPUs, and each value of each constant."""
         cases: list[Case] = []
 
         def add(settings: Settings = (), **fields: Any) -> None:

@@ -48,8 +48,7 @@ class MaskFields(AttentionProblem):
     A mask of blocks (random_blocks, top_blocks, drawn) has blocks of mask_block x mask_block queries and keys,
     independent of the kernel's tiles. top_blocks differs from head to head. Every other mask serves all heads.
 
-    drawn: the visible columns of each row of blocks. A row may be empty.
-    """
+    drawn: the visible columns of each row of blocks. A row may be empty."""
 
     masked: ClassVar[bool] = True
     mask_fields: ClassVar[Mapping[str, tuple[str, ...]]] = {mask: names for mask, names in TAKES.items() if names}
@@ -203,8 +202,7 @@ class MaskedProblem(MaskFields, SixteenBitProblem):
     """Attention over 16-bit numbers with a mask.
 
     sink_logits: each query head has its own logit. It counts in the sums and lse of its rows as a key without a value
-      (Agarwal et al. 2025, gpt-oss).
-    """
+      (Agarwal et al. 2025, gpt-oss)."""
 
     causal: bool = problem_field(True, "also hides the keys after the query", allowed=(False, True))
     seq_len: int = problem_field(384, "queries per head", low=1, high=65536)

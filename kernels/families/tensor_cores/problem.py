@@ -34,8 +34,7 @@ class SixteenBitProblem(AttentionProblem):
     sink: the first key far above all others.
     low_rank: Q and K from 4 directions.
     climb_5, climb_9.5: random, plus 5 or 9.5 times `score_scale` for each earlier tile of 128 keys.
-    values_...: Q, K and V from the file of a watched call (build/own_values.py).
-    """
+    values_...: Q, K and V from the file of a watched call (build/own_values.py)."""
 
     seq_len: int = problem_field(160, "queries per head", low=1, high=65536)
     head_dim: int = problem_field(64, "numbers per query, key and value", allowed=(64, 128, 256))

@@ -25,8 +25,7 @@ class Call:
 
     args: at most 6 addresses and whole numbers.
     kind: LAUNCH has the limit of time, and a result other than 0 stops the run. ALWAYS follows a stopped launch too.
-    result: a whole number. Only its lower half counts if the function returns an int. 0 without a call.
-    """
+    result: a whole number. Only its lower half counts if the function returns an int. 0 without a call."""
 
     name: str
     args: tuple[int, ...] = ()
@@ -116,8 +115,7 @@ def with_tables(
     """The additional arguments of each launch of a plan. Those of a parent end with its table.
 
     address: the address of an array. A number stays as it is.
-    store: brings a table into memory of the kernel.
-    """
+    store: brings a table into memory of the kernel."""
     found = list(extras)
     for number, own in enumerate(extras):
         children = plan.children_of(number)

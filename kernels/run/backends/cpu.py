@@ -130,8 +130,7 @@ def launch(
     reversed_order: blocks and threads run last to first, asynchronous copies land at their wait, and launches of
         other streams run in their last valid order. If an output changes, the kernel has a race, lacks a wait, or adds
         in any order.
-    Raises RunError with block and thread, ProblemError for an invalid tensor map.
-    """
+    Raises RunError with block and thread, ProblemError for an invalid tensor map."""
     extras, found = list[Extra](), []
     with jailed.memory(arrays, plan, build.jailed) as (memory, held):
         for number, step in enumerate(plan.launches):
@@ -172,8 +171,7 @@ def _run_all(
 ) -> None:
     """Runs the launches and copies in order, those of a stranger's build in the jail.
 
-    extras: the additional arguments of each launch.
-    """
+    extras: the additional arguments of each launch."""
 
     def store(table: np.ndarray) -> np.ndarray:
         kept = memory.zeros(table.shape, table.dtype)
@@ -269,8 +267,7 @@ class Run:
         """Adds a launch, and the launches of its kernel.
 
         buffers: the arrays that it may touch.
-        children: the launches that its kernel has to make, with their additional arguments.
-        """
+        children: the launches that its kernel has to make, with their additional arguments."""
         put = self.memory.put
         if children:
             listed = put(b"".join(bytes(self._child(*child)) for child in children))

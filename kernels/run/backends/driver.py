@@ -161,8 +161,7 @@ def tensor_map(tensor: Tensor, layout: TensorMap, address: int) -> np.ndarray:
 def dimensions(tensor: Tensor, layout: TensorMap) -> tuple[list[int], list[int]]:
     """(sizes, strides in bytes) of the map's dimensions, outermost first.
 
-    Raises ProblemError unless the map's axes are the tensor's, with the innermost last.
-    """
+    Raises ProblemError unless the map's axes are the tensor's, with the innermost last."""
     steps = np.cumprod([tensor.itemsize, *tensor.shape[:0:-1]])[::-1].tolist()
     axes = layout.axes or tensor.axes
     if sorted(axes) != sorted(tensor.axes) or axes[-1:] != tensor.axes[-1:]:
@@ -177,8 +176,7 @@ def dimensions(tensor: Tensor, layout: TensorMap) -> tuple[list[int], list[int]]
 def check_map(tensor: Tensor, layout: TensorMap, strides: list[int]) -> None:
     """Raises ProblemError with the reason for an invalid tensor map. CUDA only reports an invalid value.
 
-    strides: bytes, of all dimensions except the innermost.
-    """
+    strides: bytes, of all dimensions except the innermost."""
     row = layout.box[-1] * tensor.itemsize
     reasons = {
         f"has {len(tensor.shape)} dimensions, and a map has 1 to 5": not 1 <= len(tensor.shape) <= 5,

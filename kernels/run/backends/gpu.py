@@ -99,8 +99,7 @@ def launch(
     """Runs the plan's launches: a probed build one after another, another build on the plan's streams.
 
     arrays: name -> NumPy array of the tensor's type, written in place.
-    capacities: records per thread of each launch, for a probed build. Then it returns their RawRecords, else [].
-    """
+    capacities: records per thread of each launch, for a probed build. Then it returns their RawRecords, else []."""
     if build.jailed:
         return parent.launch(build, plan, arrays, scope, capacities)
     import cupy
@@ -205,8 +204,7 @@ def enqueuer(
 
     on_gpu: name -> array on the GPU (to_gpu, fresh).
     extras: the additional arguments of each launch, for marks.
-    Each run first zeroes its zero-initialised tensors, so its time includes this work.
-    """
+    Each run first zeroes its zero-initialised tensors, so its time includes this work."""
     import cupy
 
     added = _with_tables(plan, extras) if extras else [()] * len(plan.launches)
@@ -263,8 +261,7 @@ def launcher(
 ) -> Callable[[], None]:
     """A function that enqueues one launch of a plan. extra: the additional arguments of probes or timeline.
 
-    A child needs none: its parent launches it.
-    """
+    A child needs none: its parent launches it."""
     if step.parent:
         return lambda: None
     function, given = _ready(build, step), (*arguments(plan, step, on_gpu), *extra)

@@ -41,8 +41,7 @@ class Fault:
     kind: one of KINDS, or of STOPS.
     level: error, or note for a habit that today's GPUs forgive.
     file, lines: its places, the earlier access first.
-    tensor, index: the tensor or shared array, and the element, or "" and ().
-    """
+    tensor, index: the tensor or shared array, and the element, or "" and ()."""
 
     kind: str
     level: str

@@ -49,8 +49,7 @@ class Probed:
     """A run of an instrumented build.
 
     regions: of the rows, by number.
-    stopped: the error of a stopped launch, or None.
-    """
+    stopped: the error of a stopped launch, or None."""
 
     logs: tuple[Logged, ...]
     lines: Lines

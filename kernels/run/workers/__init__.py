@@ -75,8 +75,7 @@ def submit(
     backend: "gpu" runs it on a GPU, each other on the CPU. At its limit, a kernel on the CPU stops and names its line.
     client: its submitter. Clients take turns.
     gpu: the id of its GPU, or "" for any. Raises ProblemError for an unknown GPU.
-    estimate: seconds. A client's job with a high estimate leaves a worker to short ones.
-    """
+    estimate: seconds. A client's job with a high estimate leaves a worker to short ones."""
     check_limit()
     if gpu and gpu not in (one.id for one in gpus()):
         known = ", ".join(one.id for one in gpus() if one.id) or "none that NVML can name"

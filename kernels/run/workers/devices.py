@@ -17,8 +17,7 @@ class Gpu:
     """A GPU.
 
     id: its name in CUDA_VISIBLE_DEVICES, a UUID if it is known. "" means CUDA's first GPU.
-    name: its name for people.
-    """
+    name: its name for people."""
 
     id: str
     name: str
@@ -31,8 +30,7 @@ UNKNOWN = Gpu("", "GPU")
 def gpus() -> tuple[Gpu, ...]:
     """The GPUs for tasks: those in an outer CUDA_VISIBLE_DEVICES, in its order.
 
-    If NVML is missing or a GPU is in MIG mode, it is CUDA's first GPU.
-    """
+    If NVML is missing or a GPU is in MIG mode, it is CUDA's first GPU."""
     try:
         import pynvml
     except ImportError:

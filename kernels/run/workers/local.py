@@ -137,8 +137,7 @@ class LocalWorker(Worker):
     def end(self, dying: bool = False) -> int | None:
         """Ends its process and helpers. Returns the exit code, or None if it never ran.
 
-        dying: it has closed its pipe, so its own exit code comes soon.
-        """
+        dying: it has closed its pipe, so its own exit code comes soon."""
         process, pipe = self._process, self._pipe
         if process is None or pipe is None:
             return None

@@ -75,8 +75,7 @@ _PR_SET_PDEATHSIG = 1
 def serve(pipe: connection.Connection, environment: dict[str, str], most: int | None) -> None:
     """Runs the pipe's tasks. The worker and its helpers (compilers, nvdisasm) are a process group.
 
-    most: the bytes that it may add to its present ones, or None.
-    """
+    most: the bytes that it may add to its present ones, or None."""
     _isolate(pipe)
     os.environ.clear()
     os.environ.update(environment)

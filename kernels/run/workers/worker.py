@@ -38,8 +38,7 @@ class Worker(ABC):
     """Runs one task at a time.
 
     done, failed, deaths: the numbers of its results, errors and dead processes.
-    out: the reason why it takes no tasks before `look_at` (time.monotonic), else "".
-    """
+    out: the reason why it takes no tasks before `look_at` (time.monotonic), else ""."""
 
     again = 20.0  # seconds until the next look at an unusable worker
 

@@ -161,8 +161,7 @@ def explain(
 ) -> Reason | None:
     """The reason of a wrong result, or None without a wrong value and without a fault of order.
 
-    orders: the difference between the thread orders in a sentence, or "".
-    """
+    orders: the difference between the thread orders in a sentence, or ""."""
     if reason := _of_order(faults, orders):
         return reason
     wrong = [error for error in errors if not error.ok]

@@ -19,8 +19,7 @@ class Found:
     values: [queries, dim] of the kernel, float64.
     truth: [queries, dim] in float64.
     wrong: [queries, dim], whether a value is beyond its limit.
-    loose: how near an explained value is, of the largest truth.
-    """
+    loose: how near an explained value is, of the largest truth."""
 
     head: Head
     values: np.ndarray
@@ -48,8 +47,7 @@ def heads(
 ) -> list[Found]:
     """The heads of a run, as many as MOST_SCORES allows. Empty if the problem lists none.
 
-    tight: whether a mistake explains only values within the limit, as the truth of small errors is near too.
-    """
+    tight: whether a mistake explains only values within the limit, as the truth of small errors is near too."""
     found, scores = [], 0
     for head in problem.heads():
         values = problem.logical(arrays[head.output])[head.at].astype(np.float64)
@@ -108,8 +106,7 @@ class First:
     """The first wrong intermediate of the probes, in the order S, m, l, P, O.
 
     row, tile, key: its place. None for a place that the probe does not give.
-    value, truth: of the kernel, and in float64.
-    """
+    value, truth: of the kernel, and in float64."""
 
     name: str
     event: str
@@ -139,8 +136,7 @@ class Reason:
 
     text: a sentence with the evidence.
     index: the first wrong element of the output, or ().
-    first: the first wrong intermediate, if probes show it.
-    """
+    first: the first wrong intermediate, if probes show it."""
 
     kind: str
     text: str

@@ -35,8 +35,7 @@ class Requests:
     table: columns launch, block, warp, file and line (of the probe), kind (an event of trace.kinds), space, tensor,
         bytes (of one lane, of a tma's box, of a product's operand), active (number of lanes).
     offsets: [n, 32], each lane's byte offset.
-    active: [n, 32], whether each lane takes part.
-    """
+    active: [n, 32], whether each lane takes part."""
 
     table: pd.DataFrame
     offsets: np.ndarray
@@ -83,8 +82,7 @@ def requests(
     in each lane, such as its token.
 
     apart: a number for each record of the trace. Records of other numbers never pair, and the table has it.
-    from_last: whether the records of a probe count from the last one. Lanes then pair that start later.
-    """
+    from_last: whether the records of a probe count from the last one. Lanes then pair that start later."""
     valid = trace.table["space"].is_valid()
     frame = trace.table.filter(valid).to_pandas(split_blocks=True)
     frame["apart"] = 0 if apart is None else apart[valid.to_numpy()]
