@@ -1,10 +1,14 @@
 """The kernel of a call: the fastest by recorded times of all kernels that fit its types, its shapes and the device.
 
+The table of measured choices comes first (kernels/measure/choices.py), with constants too. Without a case there, the
+kernel's nearest recorded time counts.
+
 Nothing here names a kernel. A problem's class makes its problem from the call, the opening comment of a .cu declares
 its limits, and the tables of kernels/recordings/ have the times.
 """
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from kernels import catalog
@@ -13,6 +17,7 @@ from kernels.core.problem import Problem
 from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
 from kernels.errors import NoKernel, WarpglassError
+from kernels.measure import choices
 from kernels.measure.nearest_times import Recorded, nearest
 from kernels.run import execute
 from kernels.run.backends import Device
@@ -49,17 +54,20 @@ def choose(call: Call, device: Device, kernel: str = "") -> Choice:
     made = {kind: _problem(kind, call) for kind in {spec.problem_type for spec in specs}}
     problems = {spec: one for spec in specs if isinstance(one := made[spec.problem_type], Problem)}
     refused = {spec.name: str(made[spec.problem_type]) for spec in specs if spec not in problems}
-    for spec in sorted(problems, key=lambda spec: _rank(spec, problems[spec], device)):
+    for spec, variant in _in_order(problems, device):
         try:
-            return replace(checked(spec, problems[spec], device), refused=tuple(refused.items()))
+            return replace(checked(spec, problems[spec], device, variant), refused=tuple(refused.items()))
         except WarpglassError as error:
             refused[spec.name] = str(error)
     raise NoKernel(_reasons(call, device, refused))
 
 
-def checked(spec: KernelSpec, problem: Problem, device: Device) -> Choice:
-    """The Choice of a kernel for a problem. Raises ProblemError if it cannot run on the device."""
-    settings = tuple(spec.settings_for(problem, shared_bytes=device.shared_bytes_per_block).items())
+def checked(spec: KernelSpec, problem: Problem, device: Device, variant: choices.Variant = ()) -> Choice:
+    """The Choice of a kernel for a problem. Raises ProblemError if it cannot run on the device.
+
+    variant: constants other than the tuned ones.
+    """
+    settings = tuple(spec.settings_for(problem, variant, device.shared_bytes_per_block).items())
     execute.check_possible(Request(spec, problem, settings, backend=device.backend), device)
     return Choice(spec, problem, settings, (), nearest(spec, problem, device))
 
@@ -86,6 +94,17 @@ def _reasons(call: Call, device: Device, refused: dict[str, str]) -> str:
     return f"No kernel fits {call.operator}({shapes}{options}) on {device.name}." + (
         said or " No family of the catalogue has kernels for this operator."
     )
+
+
+def _in_order(problems: dict[KernelSpec, Problem], device: Device) -> Iterator[tuple[KernelSpec, choices.Variant]]:
+    """The kernels, the fastest first: those of the measured choice with their constants, then all as tuned."""
+    by_name = {spec.name: spec for spec in problems}
+    for problem in dict.fromkeys(problems.values()):
+        for measured in choices.fastest(problem, device):
+            if measured.name in by_name:
+                yield by_name[measured.name], measured.variant
+    for spec in sorted(problems, key=lambda spec: _rank(spec, problems[spec], device)):
+        yield spec, ()
 
 
 def _rank(spec: KernelSpec, problem: Problem, device: Device) -> tuple[float, float]:
