@@ -27,7 +27,7 @@ def test_the_problems_are_those_of_the_table_and_each_there_once():
         (d, c, t) for d in (64, 128) for c in (False, True) for t in ("float16", "bfloat16")
     }
     assert {p.scores for p in made} == set(SCORES) >= {"climb_5", "climb_9.5"}
-    assert duels.names() == ["11_overlap", "12_optimistic"]
+    assert duels.names() == ["11_overlap", "12_optimistic", "13_short"]
 
 
 def test_what_trades_accuracy_for_time_is_run_at_every_value_on_every_kind_of_scores():
