@@ -27,15 +27,16 @@ meaning = "rounds of query tiles at the end whose heads share one order, the lon
 #include "overlap.cuh"
 
 // The work of a number. If the mask is causal and blocks take several query tiles, the long ones come first among
-// `near` heads, so that few heads are in the L2 cache at once. The heads from `last_head` on are one group, so that the
-// last tiles of the launch are the shortest.
+// `near` heads, so that few heads are in the L2 cache at once. The last heads, at least `last`, are one group, so that
+// the last tiles of the launch are the shortest.
 template <class Sizes> __device__ __forceinline__ Work longest_first_of_group(int number, const Sizes& z) {
   const int count = (z.seq_len + BLOCK_Q - 1) / BLOCK_Q;  // query tiles of a head
   int any_head = number / count, query_tile = number % count;
   if (CAUSAL && gridDim.x < z.query_tiles && number < z.query_tiles) {
-    const bool is_last = any_head >= z.last_head;
-    const int first_head = is_last ? z.last_head : any_head / z.near * z.near;
-    const int heads = is_last ? z.query_tiles / count - z.last_head : z.near;
+    const int all = z.query_tiles / count, last_head = max(0, all - z.last) / z.near * z.near;
+    const bool is_last = any_head >= last_head;
+    const int first_head = is_last ? last_head : any_head / z.near * z.near;
+    const int heads = is_last ? all - last_head : z.near;
     const int n = number - first_head * count;
     any_head = first_head + n % heads, query_tile = count - 1 - n / heads;
   }

@@ -199,7 +199,7 @@ def _judged(
 def fastest(problem: Problem, device: Device) -> list[Fastest]:
     """The participants of the problem's nearest recorded case on this GPU, the fastest first. Empty without one."""
     recorded = TABLE.recorded().get(device.name)
-    if recorded is None or problem.problem_type is not SixteenBitProblem:
+    if recorded is None or not catalog.find(recorded[0]["name"][0]).solves(problem):
         return []
     own, rows = problem.values(), recorded[0]
     queries, keys = int(str(own["seq_len"])), int(str(problem.sizes["keys"]))

@@ -1,10 +1,10 @@
 /*
 title = "FlashAttention, short sequences"
-idea = """a query tile costs more than its key tiles: it waits for a number, for its first copies and for its own \
-store. With 4 key tiles that is a third of the time. So each of these starts before it is needed."""
+idea = """a query tile costs more than its key tiles: it waits for its number, its first copies and its own store. \
+With 4 key tiles that is a third of the time. So each of these starts before it is needed."""
 changed_from = "12_optimistic"
-changed = """the next K comes before the last V. The counter is read late, the next work early. O leaves through shared \
-memory by TMA. Hidden chunks of 32 keys cost nothing. At most 512 tokens leave no tile to be optimistic about."""
+changed = """the next K comes before the last V. The counter is read late, the next work early. O leaves by TMA. \
+Hidden chunks of 32 keys cost nothing. Up to 512 keys, no tile is optimistic."""
 costs = "a tile of O in shared memory. Long sequences gain nothing, and 12_optimistic is faster."
 limits = "fp16 or bf16. HEAD_DIM 64 or 128. Only sm_90a. One block per multiprocessor."
 source = """Shah et al. 2024, "FlashAttention-3", arXiv:2407.08608. PTX ISA 8.0, sections on wgmma, mbarrier, stmatrix and \
@@ -19,8 +19,8 @@ tuned = [{when = "head_dim == 64", STAGES = 4, Q_STAGES = 4},
 scratch.counter = {shape = [1], axes = ["count"], dtype = "int32", initial = "restored"}
 # constants: meaning and effect in query_tile.cuh, optimistic.cuh, overlap.cuh, warp_roles.cuh and their includes
 constants.BLOCK_Q = {values = [64, 128]}
-constants."BLOCK_KV, STAGES, Q_STAGES, MULTIPROCESSORS, NEAR, LAST, PING_PONG, OPTIMISTIC, THRESHOLD, SHARE, STREAK" = {}
-constants."SUBTRACT_MAX, RESCALE, V_STRIDE" = {}
+constants."BLOCK_KV, STAGES, Q_STAGES, MULTIPROCESSORS, NEAR, LAST, PING_PONG" = {}
+constants."OPTIMISTIC, THRESHOLD, SHARE, STREAK, SUBTRACT_MAX, RESCALE, V_STRIDE" = {}
 
 [[conditions]]
 must = "head_dim < 256"
@@ -46,7 +46,8 @@ args = [
   {struct = [
     "int32 ceil_div(seq_len, BLOCK_Q) * batch * num_heads", "int32 num_heads", "int32 kv_heads", "int32 seq_len",
     "int32 keys", "int32 offset", "int32 q_row", "int32 q_head", "int32 kv_row", "int32 kv_head",
-    "int32 NEAR or max(1, min(32, batch * num_heads, 8388608 // (keys * head_dim)))", "int32 max(0, batch * num_heads - ceil_div(LAST * MULTIPROCESSORS, ceil_div(seq_len, BLOCK_Q))) // (NEAR or max(1, min(32, batch * num_heads, 8388608 // (keys * head_dim)))) * (NEAR or max(1, min(32, batch * num_heads, 8388608 // (keys * head_dim))))", "float32 scale",
+    "int32 NEAR or max(1, min(32, batch * num_heads, 8388608 // (keys * head_dim)))",
+    "int32 ceil_div(LAST * MULTIPROCESSORS, ceil_div(seq_len, BLOCK_Q))", "float32 scale",
   ]},
 ]
 */
@@ -57,7 +58,7 @@ args = [
 struct Sizes {
   int query_tiles;  // of all heads
   int num_heads, kv_heads, seq_len, keys, offset, q_row, q_head, kv_row, kv_head;
-  int near, last_head;  // heads of a group, and the first head of the last group
+  int near, last;  // heads of a group, and at least so many of the last group
   float scale;
 };
 
@@ -81,8 +82,8 @@ __device__ __forceinline__ bool again_with_max(float (&S_rmem)[BLOCK_KV / 2], fl
 //   LSE_gmem  [batch, num_heads, seq_len];  counter_gmem  [1] query tiles given out, from 0 to all, then 0 again
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
 flash(const __grid_constant__ TensorMap Q_map, const __grid_constant__ TensorMap K_map,
-      const __grid_constant__ TensorMap V_map, const __grid_constant__ TensorMap O_map, float* LSE_gmem, int* counter_gmem,
-      const __grid_constant__ Sizes z PROBE_PARAM) {
+      const __grid_constant__ TensorMap V_map, const __grid_constant__ TensorMap O_map, float* LSE_gmem,
+      int* counter_gmem, const __grid_constant__ Sizes z PROBE_PARAM) {
   SWIZZLED_SMEM(T, smem);
   T* const O_smem = smem;  // [warps, PANELS, 16, 64]
   const Rings rings(smem + BLOCK_Q * HEAD_DIM);

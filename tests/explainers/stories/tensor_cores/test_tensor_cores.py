@@ -42,7 +42,7 @@ def run(request):
 
 
 def test_every_rung_is_shown_shared_tiles_are_refused_and_a_matrix_is_found_in_either_order():
-    assert len(RUNGS) == 7 and len(ROLES) == 3 and OPTIMISTIC == ["12_optimistic"]
+    assert len(RUNGS) == 8 and len(ROLES) == 4 and OPTIMISTIC == ["12_optimistic", "13_short"]
     assert all(tiling.accepts(KERNELS[name]) and softmax_rows.accepts(KERNELS[name]) for name in RUNGS)
     request = Request(KERNELS["10_warp_roles"], SixteenBitProblem(128 * 140, num_heads=1))
     with pytest.raises(ProblemError, match="140 query tiles for 132 blocks of 10_warp_roles"):
