@@ -7,7 +7,7 @@ changed = """the next K comes before the last V. The counter is read late, the n
 Hidden chunks of 32 keys cost nothing. Up to 512 keys, no tile is optimistic."""
 costs = "a tile of O in shared memory. Long sequences gain nothing, and 12_optimistic is faster."
 limits = "fp16 or bf16. HEAD_DIM 64 or 128. Only sm_90a. One block per multiprocessor."
-source = """Shah et al. 2024, "FlashAttention-3", arXiv:2407.08608. PTX ISA 8.0, sections on wgmma, mbarrier, stmatrix and \
+source = """Shah et al. 2024, "FlashAttention-3", arXiv:2407.08608. PTX ISA 8.0, wgmma, mbarrier, stmatrix and \
 cp.async.bulk.tensor."""
 family = "tensor_cores"
 rung = 13
