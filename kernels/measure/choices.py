@@ -108,8 +108,8 @@ def participants(problem: Problem) -> list[tuple[str, Variant]]:
 
 def blocks_of(problem: Problem) -> int:
     """Tiles of 128 queries of all heads."""
-    sizes = problem.values()
-    return math.ceil(int(sizes["seq_len"]) / BLOCK_ROWS) * int(sizes["batch"]) * int(sizes["num_heads"])
+    queries, *heads = (int(str(problem.values()[name])) for name in ("seq_len", "batch", "num_heads"))
+    return math.ceil(queries / BLOCK_ROWS) * math.prod(heads)
 
 
 # ---- the recorded table ----
@@ -134,7 +134,7 @@ def _turn(problem: Problem, entries: Sequence[tuple[str, Variant]], _: object) -
 TABLE = RecordedTable(KIND, by("problem", "name", "variant"), _cases, COLUMNS)
 
 
-def meet(problem: Problem, entries: Sequence[tuple[str, Variant]]) -> list[dict[str, object]]:
+def meet(problem: Problem, entries: Sequence[tuple[str, Variant]]) -> list[Row]:
     """A row for each participant on a problem. Runs in the GPU's worker."""
     import cupy
 
@@ -157,7 +157,7 @@ def meet(problem: Problem, entries: Sequence[tuple[str, Variant]]) -> list[dict[
                 row |= {"us": round(float(median), 3), "share": round(float(medians.min() / median), 4)}
                 row |= {"times": json.dumps(mine.round(3).tolist())}
                 row["clock"], row["power"] = meanwhile[-1]
-    return rows
+    return [*rows]
 
 
 def _begun(problem: Problem, name: str, variant: Variant) -> dict[str, object]:
@@ -182,8 +182,8 @@ def _judged(
         error = worst(judging.judged(problem, prepared.first_run()))
     except gpu.StickyError:
         raise
-    except (OutOfMemory, WarpglassError) as reason:
-        row |= {"status": "skipped", "reason": str(reason)}
+    except (OutOfMemory, WarpglassError) as skipped:
+        row |= {"status": "skipped", "reason": str(skipped)}
         return []
     row["error_share"] = round(error.share, 3)
     status, reason = judging.verdict(spec.name, error)

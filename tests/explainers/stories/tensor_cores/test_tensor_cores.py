@@ -118,7 +118,7 @@ def test_a_row_agrees_with_float64_at_every_step(run):
 def test_each_step_says_what_the_other_role_is_at(name, cpu_run):
     run = cpu_run(name, SixteenBitProblem(256, num_heads=1), small_tiles(name), Scope(1))
     frames = tiling.explain(run).frames
-    asks = next(f for f in frames if f["phase"] == "prefetch_tile" and f["tile"] == 1)
+    asks = next(f for f in frames if f["phase"] in ("prefetch_tile", "prefetch") and f["tile"] == 1)
     assert "asks the copy engine (TMA) to bring K rows 64 to 127 (8,192 bytes)" in asks["details"]
     assert "Meanwhile, the consumer is at " in asks["sentence"]
     assert any("consumer, tile 0, scores: has the tensor cores fetch K" in f["details"] for f in frames)
