@@ -140,8 +140,8 @@ def worker(tmp_path, monkeypatch):
     points = sweeps.points(["03_flash"], [("seq_len", [64, 128, 256, 512])])
     monkeypatch.setattr(bench, "recorded_points", lambda: points)
     for module, name in (
-        *((duels, "problems"), (gradient_duels, "problems"), (chains, "cases"), (hierarchy, "sweep")),
-        *((hierarchy, "cycles_sweep"), (requests, "requests_of")),
+        *((duels, "problems"), (gradient_duels, "problems"), (choices, "problems"), (chains, "cases")),
+        *((hierarchy, "sweep"), (hierarchy, "cycles_sweep"), (requests, "requests_of")),
     ):
         whole = getattr(module, name)
         monkeypatch.setattr(module, name, lambda *args, of=whole: of(*args)[:4])
