@@ -8,7 +8,7 @@ import torch
 
 from kernels.core.call import ROWS_FIRST, Option, layout_of
 from kernels.errors import ProblemError
-from kernels.ops import binding
+from kernels.ops import binding, launcher
 from kernels.ops.operators import ATTENTION, BLOCKS, GRADIENTS
 
 Tensor = torch.Tensor
@@ -61,6 +61,10 @@ def attention(
         wanted = torch.get_autocast_dtype(kind)
         q, k, v = q.to(wanted), k.to(wanted), v.to(wanted)
     scale = q.shape[-1] ** -0.5 if scale is None else scale
+    if not torch.compiler.is_compiling() and launcher.module is not None and sink is None and not window:
+        found = launcher.module.attention(q, k, v, scale, causal, kernel or "", backward_kernel or "")
+        if found is not None:
+            return found  # type: ignore[no-any-return]
     if torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad):
         if window or sink is not None:
             raise ProblemError("The backward has no window and no sink. Call it under torch.no_grad().")
@@ -97,6 +101,15 @@ class _Attention(torch.autograd.Function):
         return (*gradients, None, None, None, None)
 
 
+def forward_alone(q: Tensor, k: Tensor, v: Tensor, scale: float, causal: bool) -> tuple[Tensor, Tensor]:
+    """o and lse below torch's autograd, which has a formula of its own for the call."""
+    fast = launcher.module
+    with torch.no_grad():
+        found = None if fast is None else fast.attention(q, k, v, scale, causal, "", "")
+        o, lse = _OPERATOR(q, k, v, None, scale, causal, 0, "") if found is None else found
+    return o, lse
+
+
 def attention_backward(
     q: Tensor,
     k: Tensor,
@@ -111,6 +124,10 @@ def attention_backward(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """dq, dk and dv of attention, from its inputs, its outputs and the gradient of o."""
     scale = q.shape[-1] ** -0.5 if scale is None else scale
+    if not torch.compiler.is_compiling() and launcher.module is not None:
+        found = launcher.module.backward(q, k, v, o, lse, do, scale, causal, kernel or "")
+        if found is not None:
+            return found  # type: ignore[no-any-return]
     dq, dk, dv = _GRADIENTS(q, k, v, o, lse, do, scale, causal, kernel or "")
     return dq, dk, dv
 
@@ -178,6 +195,8 @@ def _forward(
     q: Tensor, k: Tensor, v: Tensor, sink: Tensor | None, scale: float, causal: bool, window: int, kernel: str
 ) -> tuple[Tensor, Tensor]:
     found = _plan(q, k, v, sink, scale, causal, window, kernel)
+    if sink is None and not window:
+        _keep("f", found, (q, k, v), scale, causal, kernel)
     o, lse = found({"q": q, "k": k, "v": v} if sink is None else {"q": q, "k": k, "v": v, "sink": sink})
     return o, lse
 
@@ -193,8 +212,18 @@ def _backward(
     found = binding.bound(key)
     if found is None:
         found = binding.bind(key, GRADIENTS, tensors, {"causal": causal}, scale, kernel)
+    _keep("b", found, (q, k, v, o, lse, do), scale, causal, kernel)
     dq, dk, dv = found(tensors)
     return dq, dk, dv
+
+
+def _keep(
+    kind: str, found: binding.Bound, tensors: tuple[Tensor, ...], scale: float, causal: bool, kernel: str
+) -> None:
+    """Keeps the plan in the compiled launcher, which takes the next call of these shapes."""
+    fast = launcher.module
+    if fast is not None and (plan := found.fast_plan(fast)) is not None:
+        fast.keep(kind, tensors, scale, causal, kernel, plan)
 
 
 def _sparse(

@@ -81,7 +81,7 @@ def meet(case: Case, device: str = "cuda", seconds: float = SECONDS) -> tuple[li
     made: dict[str, tuple[Tensor, ...]] = {}
     sides: dict[str, Side] = {}
     codes: dict[str, str] = {}
-    with _watched(codes):
+    with binding.watched(_noted(codes)):
         for name, step in steps.items():
             try:
                 with _only(name):
@@ -118,16 +118,11 @@ def _only(name: str) -> Iterator[None]:
         yield
 
 
-@contextmanager
-def _watched(codes: dict[str, str]) -> Iterator[None]:
+def _noted(codes: dict[str, str]) -> binding.Watcher:
     def note(found: binding.Bound, tensors: dict[str, Tensor]) -> None:
         codes[found.kernel] = found.choice.kernel.code_hash
 
-    binding.watchers.append(note)
-    try:
-        yield
-    finally:
-        binding.watchers.remove(note)
+    return note
 
 
 # ---- the judgment ----

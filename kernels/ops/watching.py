@@ -179,12 +179,8 @@ def watch(site: str = SITE, values: bool = True) -> Iterator[Watched]:
     def called(found: binding.Bound, tensors: Tensors) -> None:
         made._add(found.operator.name, found.call, tensors)
 
-    binding.watchers.append(called)
-    try:
-        with _TorchCalls(made):
-            yield made
-    finally:
-        binding.watchers.remove(called)
+    with binding.watched(called), _TorchCalls(made):
+        yield made
 
 
 class _TorchCalls(TorchFunctionMode):
