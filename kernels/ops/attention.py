@@ -25,6 +25,8 @@ torch.library.define(
     SPARSE, "(Tensor q, Tensor k, Tensor v, Tensor blocks, float scale, bool causal, int block, str kernel)"
     " -> (Tensor, Tensor)",
 )  # fmt: skip
+WIDTHS = {torch.float32: (32, 64, 128), torch.float16: (64, 128, 256), torch.bfloat16: (64, 128, 256)}
+"""type -> the kernels' numbers per head"""
 _OPERATOR = torch.ops.warpglass.attention.default
 _GRADIENTS = torch.ops.warpglass.attention_backward.default
 _SPARSE = torch.ops.warpglass.block_sparse.default
@@ -53,6 +55,7 @@ def attention(
     kernel, backward_kernel: a kernel's name or the path of a .cu, in place of the fastest.
 
     Returns o and lse [batch, heads, queries], float32, the natural logarithm of the sum of e^score.
+    A head_dim between those of the kernels is padded with zeros (WIDTHS): 80 and 96 run as 128, and 192 as 256.
     Tensors in another order in memory than [batch, heads, rows, dim] or [batch, rows, heads, dim] are copied (explain
     reports them). Raises NoKernel with the reasons if no kernel fits.
     """
@@ -65,6 +68,21 @@ def attention(
         found = launcher.module.attention(q, k, v, scale, causal, kernel or "", backward_kernel or "")
         if found is not None:
             return found  # type: ignore[no-any-return]
+    width, wide = q.shape[-1], _wide(q)
+    if wide != width:
+        q, k, v = (torch.nn.functional.pad(x, (0, wide - width)) for x in (q, k, v))
+        o, lse = attention(
+            q,
+            k,
+            v,
+            causal=causal,
+            scale=scale,
+            window=window,
+            sink=sink,
+            kernel=kernel,
+            backward_kernel=backward_kernel,
+        )
+        return o[..., :width], lse
     if torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad):
         if window or sink is not None:
             raise ProblemError("The backward has no window and no sink. Call it under torch.no_grad().")
@@ -154,8 +172,11 @@ def block_sparse(
     if torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad):
         raise ProblemError("block_sparse has no backward. Call it under torch.no_grad().")
     scale = q.shape[-1] ** -0.5 if scale is None else scale
+    width, padding = q.shape[-1], _wide(q) - q.shape[-1]
+    if padding:
+        q, k, v = (torch.nn.functional.pad(x, (0, padding)) for x in (q, k, v))
     o, lse = _SPARSE(q, k, v, blocks, scale, causal, block, kernel or "")
-    return o, lse
+    return o[..., :width] if padding else o, lse
 
 
 def explain(
@@ -173,7 +194,15 @@ def explain(
 
     print(explain(...)) shows them.
     """
-    return _plan(q, k, v, sink, q.shape[-1] ** -0.5 if scale is None else scale, causal, window, kernel or "")
+    scale, padding = q.shape[-1] ** -0.5 if scale is None else scale, _wide(q) - q.shape[-1]
+    if padding:
+        q, k, v = (torch.nn.functional.pad(x, (0, padding)) for x in (q, k, v))
+    return _plan(q, k, v, sink, scale, causal, window, kernel or "")
+
+
+def _wide(q: Tensor) -> int:
+    """The kernels' head_dim for a call. A head_dim above all of theirs stays, and the choice refuses it."""
+    return next((wide for wide in WIDTHS.get(q.dtype, ()) if wide >= q.shape[-1]), q.shape[-1])
 
 
 def _plan(

@@ -113,8 +113,8 @@ def _on_gpu(
 def _without_dropout(query: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """The state and offset of the random numbers and the debug mask, which nobody reads: one of each for a device."""
     if query.device not in _unused:
-        made = ThreadPoolExecutor(1).submit(_unused_tensors, query.device)  # no graph of this thread owns them
-        _unused[query.device] = made.result()
+        with ThreadPoolExecutor(1) as pool:  # no graph of this thread owns them
+            _unused[query.device] = pool.submit(_unused_tensors, query.device).result()
     return _unused[query.device]
 
 

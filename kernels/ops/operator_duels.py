@@ -160,8 +160,9 @@ def _judge(sides: Mapping[str, Side], made: Mapping[str, tuple[Tensor, ...]], ex
 def _turns(steps: Mapping[str, Step], sides: Mapping[str, Side], seconds: float, device: str) -> None:
     counts = {name: _count(name, step, seconds, device) for name, step in steps.items()}
     found: dict[str, list[tuple[float, load.State]]] = {name: [] for name in steps}
-    for _ in range(ROUNDS):
-        for name, step in steps.items():
+    for turn in range(ROUNDS):
+        for name in steps if turn % 2 == 0 else reversed(steps):  # as in load.in_turns
+            step = steps[name]
             with _only(name):
                 _timed(step, max(2, int(counts[name] * load.WARM_UP / max(seconds, load.WARM_UP))), device)
                 us = _timed(step, counts[name], device)

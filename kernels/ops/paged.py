@@ -55,8 +55,8 @@ def paged_decode(
     k_cache: [pages, kv_heads, head_dim / x, block_size, x], with x numbers in 16 bytes.
     v_cache: [pages, kv_heads, head_dim, block_size].
     block_tables: [sequences, entries] int32, the pages of each sequence.
-    context_lens: [sequences], the tokens of each sequence, on the CPU or on the GPU. A CUDA graph takes new lengths from
-      a tensor on the GPU. A sequence of length 0 has output 0.
+    context_lens: [sequences], the tokens of each sequence, on the CPU or on the GPU. A CUDA graph takes new lengths
+      from a tensor on the GPU. A sequence of length 0 has output 0.
     k_scale, v_scale: [kv_heads] float32, the factors of a cache of 8 bits.
     window: a query sees only the last `window` tokens, or all with 0.
     soft_cap: the limit of a score by tanh, or 0.
@@ -66,8 +66,7 @@ def paged_decode(
     scale = q.shape[-1] ** -0.5 if scale is None else scale
     if launcher.module is not None and not torch.compiler.is_compiling() and _has_no_mode():
         plan = _step_plan(context_lens, k_cache, window)
-        given = (block_tables, k_scale, v_scale, scale, soft_cap, None, kernel)
-        return plan._run(q, k_cache, v_cache, *given)
+        return plan._run(q, k_cache, v_cache, block_tables, k_scale, v_scale, scale, soft_cap, None, kernel)
     lengths = context_lens if isinstance(context_lens, Tensor) else torch.tensor(context_lens)
     given = (q, k_cache, v_cache, block_tables, lengths.to(torch.int32), k_scale, v_scale)
     found: Tensor = _DECODE(*given, scale, window, soft_cap, kernel or "")
@@ -94,8 +93,8 @@ class DecodePlan:
         lengths = context_lens if isinstance(context_lens, Tensor) else torch.tensor(context_lens)
         if lengths.dim() != 1 or k_cache.dim() != 5:
             raise ProblemError(
-                f"context_lens is {list(lengths.shape)} and k_cache {list(k_cache.shape)}. They must be [sequences] and "
-                "[pages, kv_heads, head_dim / x, block_size, x]."
+                f"context_lens is {list(lengths.shape)} and k_cache {list(k_cache.shape)}. They must be [sequences] "
+                "and [pages, kv_heads, head_dim / x, block_size, x]."
             )
         self.context_lens = lengths if lengths.dtype == torch.int32 else lengths.to(torch.int32)
         self.window, self.device = window, k_cache.device
@@ -140,7 +139,7 @@ class DecodePlan:
             given += () if options is None else (self._units_of(options),)
             made = fast.call("d", given, scale, tag, (self._out(q) if out is None else out,))
             if made is not None:
-                return made[0]  # type: ignore[no-any-return]
+                return self._without_empty(made[0]) if options is None else made[0]
         return self._bound(q, k_cache, v_cache, block_tables, k_scale, v_scale, scale, soft_cap, out, kernel)
 
     def _out(self, q: Tensor) -> Tensor:
@@ -168,7 +167,10 @@ class DecodePlan:
                 )
             options: dict[str, Option] = {"window": self.window, "soft_cap": soft_cap}
             found = binding.bind(key, DECODE, tensors, options, scale, kernel or "")
-        step, options = {}, None
+        if self._numbers is not None and not self._numbers.any():
+            return torch.zeros_like(q) if out is None else out
+        step: dict[str, Tensor] = {}
+        options: Options | None = None
         if found.of_step:
             found, options = self._planned(found)
             step = {"units": self._units_of(options)}
@@ -180,7 +182,13 @@ class DecodePlan:
             tag = f"{found.kernel} {self.window} {soft_cap} {found.sizes}"
             if fast.keep("d", (*tensors.values(), *step.values()), scale, False, tag, plan):
                 self._known[k_cache.shape, k_cache.dtype, soft_cap, kernel] = tag, options
-        return made[0]
+        return self._without_empty(made[0]) if options is None else made[0]
+
+    def _without_empty(self, o: Tensor) -> Tensor:
+        """The output of a kernel without a work list, which divides by 0 for a sequence of length 0."""
+        if self._numbers is not None and self._numbers.all():
+            return o
+        return o.masked_fill_((self.context_lens == 0)[:, None, None], 0)
 
     def _planned(self, found: binding.Bound) -> tuple[binding.Bound, Options]:
         """The plan with the sizes of this step, and the options of its units."""

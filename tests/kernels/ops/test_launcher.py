@@ -20,7 +20,8 @@ static int failing = 0;
 extern "C" {
 int launches = 0, maps = 0;
 void fail(int status) { failing = status; }
-int cuLaunchKernel(void* f, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void*, void** a, void**) {
+using U = unsigned;
+int cuLaunchKernel(void* f, U, U, U, U, U, U, U, void*, void** a, void**) {
   if (failing) return failing;
   ++launches;
   reinterpret_cast<void (*)(void**)>(f)(a);

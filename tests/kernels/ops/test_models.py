@@ -47,13 +47,12 @@ def test_the_attention_of_torch_becomes_ours_and_is_given_back(device, keys, cau
     theirs, seen = step(q, k, v, causal), []
     from kernels.ops import binding
 
-    binding.watchers.append(lambda found, tensors: seen.append(found.kernel))
     ops.activate()
     try:
-        ours = step(q, k, v, causal)
+        with binding.watched(lambda found, tensors: seen.append(found.kernel)):
+            ours = step(q, k, v, causal)
     finally:
         torch.nn.attention.restore_flash_attention_impl()
-        binding.watchers.clear()
     assert len(seen) == 2
     bound = 2e-5 if device == "cpu" else 2e-2
     for one, other in zip(ours, theirs):
