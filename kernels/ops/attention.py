@@ -59,15 +59,15 @@ def attention(
     Tensors in another order in memory than [batch, heads, rows, dim] or [batch, rows, heads, dim] are copied (explain
     reports them). Raises NoKernel with the reasons if no kernel fits.
     """
-    kind = q.device.type
-    if torch.is_autocast_enabled(kind):
-        wanted = torch.get_autocast_dtype(kind)
+    fast = None if sink is not None or window or torch.compiler.is_compiling() else launcher.module
+    found = None if fast is None else fast.attention(q, k, v, scale, causal, kernel, backward_kernel)
+    if found is None and torch.is_autocast_enabled(q.device.type):
+        wanted = torch.get_autocast_dtype(q.device.type)
         q, k, v = q.to(wanted), k.to(wanted), v.to(wanted)
+        found = None if fast is None else fast.attention(q, k, v, scale, causal, kernel, backward_kernel)
+    if found is not None:
+        return found  # type: ignore[no-any-return]
     scale = q.shape[-1] ** -0.5 if scale is None else scale
-    if not torch.compiler.is_compiling() and launcher.module is not None and sink is None and not window:
-        found = launcher.module.attention(q, k, v, scale, causal, kernel or "", backward_kernel or "")
-        if found is not None:
-            return found  # type: ignore[no-any-return]
     width, wide = q.shape[-1], _wide(q)
     if wide != width:
         q, k, v = (torch.nn.functional.pad(x, (0, wide - width)) for x in (q, k, v))
@@ -123,7 +123,7 @@ def forward_alone(q: Tensor, k: Tensor, v: Tensor, scale: float, causal: bool) -
     """o and lse below torch's autograd, which has a formula of its own for the call."""
     fast = launcher.module
     with torch.no_grad():
-        found = None if fast is None else fast.attention(q, k, v, scale, causal, "", "")
+        found = None if fast is None else fast.attention(q, k, v, scale, causal, None, None)
         o, lse = _OPERATOR(q, k, v, None, scale, causal, 0, "") if found is None else found
     return o, lse
 

@@ -205,8 +205,8 @@ class Bound:
             return tensor.clone()
         raise ProblemError(
             f"{name} starts at the address {tensor.data_ptr():#x}, which is no multiple of {launcher.ALIGNED} bytes. "
-            f"The kernels read vectors of {launcher.ALIGNED} bytes. Pass {name}.clone(), or a slice that starts at such an "
-            "address."
+            f"The kernels read vectors of {launcher.ALIGNED} bytes. Pass {name}.clone(), or a slice that starts at "
+            "such an address."
         )
 
     def _kept_zeros(self, number: int, place: Place) -> torch.Tensor:

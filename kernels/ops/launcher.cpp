@@ -6,6 +6,7 @@
 #include <Python.h>
 #include <dlfcn.h>
 
+#include <cmath>
 #include <cstring>
 #include <map>
 #include <memory>
@@ -15,6 +16,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include <ATen/autocast_mode.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty_strided.h>
 #include <ATen/ops/zeros.h>
@@ -401,16 +403,24 @@ PyObject* run_or_none(Plan& plan, const variable_list& given, variable_list& out
   return done ? Py_True : Py_None;
 }
 
-// attention(q, k, v, scale, causal, kernel, backward_kernel) -> (o, lse), or None
+// The text of a str, or "" for None. nullptr after an error.
+const char* text_of(PyObject* object) { return object == Py_None ? "" : PyUnicode_AsUTF8(object); }
+
+// attention(q, k, v, scale or None, causal, kernel or None, backward_kernel or None) -> (o, lse), or None
 PyObject* attention(PyObject*, PyObject* const* objects, Py_ssize_t count) {
   HANDLE_TH_ERRORS
   variable_list given;
-  if (count != 7 || paused || !no_modes() || !unpack(objects, 3, given)) Py_RETURN_NONE;
-  Py_ssize_t letters = 0;
-  const char* text = PyUnicode_AsUTF8AndSize(objects[5], &letters);
-  const double scale = PyFloat_AsDouble(objects[3]);
-  if (!text || PyErr_Occurred()) return nullptr;
-  const Options options = {scale, PyObject_IsTrue(objects[4]) == 1, std::string(text, letters)};
+  if (count != 7 || paused || !no_modes() || !unpack(objects, 3, given) || given[0].dim() != 4) Py_RETURN_NONE;
+  const c10::DeviceType device = given[0].device().type();
+  if (at::autocast::is_autocast_enabled(device) &&
+      at::autocast::get_autocast_dtype(device) != given[0].scalar_type()) {
+    Py_RETURN_NONE;  // Python casts first
+  }
+  const char *kernel = text_of(objects[5]), *backward = text_of(objects[6]);
+  const double width = given[0].size(3);
+  const double scale = objects[3] == Py_None ? std::pow(width, -0.5) : PyFloat_AsDouble(objects[3]);
+  if (!kernel || !backward || PyErr_Occurred()) return nullptr;
+  const Options options = {scale, PyObject_IsTrue(objects[4]) == 1, kernel};
   const std::shared_ptr<Plan> plan = plan_of('f', given.data(), 3, options);
   if (!plan) Py_RETURN_NONE;
   const bool learns =
@@ -421,10 +431,8 @@ PyObject* attention(PyObject*, PyObject* const* objects, Py_ssize_t count) {
     if (run_or_none(*plan, given, outputs) == Py_None) Py_RETURN_NONE;
   }
   if (learns) {
-    const char* backward = PyUnicode_AsUTF8AndSize(objects[6], &letters);
-    if (!backward) return nullptr;
     outputs = Attention::apply(given[0], given[1], given[2], reinterpret_cast<int64_t>(&outputs), scale,
-                               options.causal, std::string(backward, letters));
+                               options.causal, std::string(backward));
   }
   return wrapped(outputs);
   END_HANDLE_TH_ERRORS

@@ -82,19 +82,22 @@ plan_ranges(const int* context_lens_gmem, int* units_gmem, const __grid_constant
   DYNAMIC_SMEM(int, smem);
   int *sums_smem = smem, *parts_smem = smem + 3 * WARPS;  // [3, WARPS], [THREADS, 8]
   const int thread = threadIdx.x;
+  const int list = blockIdx.x;
   PROBE_BEGIN();
-  PROBE_MARK(count_pages, 0);
-  auto pages_of = [&](int seq, int& tokens, int& first) {
+  PROBE_MARK(count_pages, list);
+  auto pages_of = [&](int sequence, int& tokens, int& first) {
     tokens = first = 0;
-    if (seq >= z.sequences) return 0;
-    PROBE_LOAD(context_lens_gmem, seq, 4, seq);
-    tokens = max(0, ldg<int>(&context_lens_gmem[seq]));
+    if (sequence >= z.sequences) return 0;
+    PROBE_LOAD(context_lens_gmem, sequence, 4, sequence);
+    tokens = max(0, ldg<int>(&context_lens_gmem[sequence]));
     first = z.window ? max(0, tokens - z.window) / z.block_size : 0;
     return (tokens + z.block_size - 1) / z.block_size - first;
   };
   int tokens, first;
   int before[3] = {}, sums[3];
-  for (int seq = thread; seq < z.sequences; seq += THREADS) before[0] += pages_of(seq, tokens, first);
+  for (int sequence = thread; sequence < z.sequences; sequence += THREADS) {
+    before[0] += pages_of(sequence, tokens, first);
+  }
   sums_before(before, sums, sums_smem PROBE_PASS);
   const int total = sums[0];
   const int few = min((long long)z.most_ranges, max(1LL, (long long)total * z.block_size / z.shortest));
@@ -140,7 +143,7 @@ plan_ranges(const int* context_lens_gmem, int* units_gmem, const __grid_constant
     }
     __syncthreads();
   }
-  PROBE_MARK(write_empty, 0);
+  PROBE_MARK(write_empty, list);
   const int followers = done[1] - ranges, rows = z.most_ranges + z.sequences;
   for (int row = ranges + thread; row < rows; row += THREADS) {
     if (row >= z.most_ranges && row < z.most_ranges + followers) continue;

@@ -99,8 +99,8 @@ class RotaryProblem(Problem):
         super().__post_init__()
         if self.padding >= self.tokens:
             raise ProblemError(
-                f"padding is {self.padding} and tokens {self.tokens}. At least one token needs a slot: choose a padding "
-                f"from 0 to {self.tokens - 1}."
+                f"padding is {self.padding} and tokens {self.tokens}. At least one token needs a slot. Choose a "
+                f"padding from 0 to {self.tokens - 1}."
             )
 
     @property
