@@ -1,7 +1,6 @@
 """Binds torch tensors to a kernel's plan. A call of known shapes, strides and types finds its plan in a dictionary."""
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from types import ModuleType
@@ -25,25 +24,6 @@ Tensors = dict[str, torch.Tensor]
 MOST = 1024  # kept plans
 _NOTHING = torch.empty(0)
 _bound: dict[Hashable, "Bound"] = {}
-Watcher = Callable[["Bound", Tensors], None]
-watchers: list[Watcher] = []  # called with each call's plan and tensors
-
-
-@contextmanager
-def watched(watcher: Watcher) -> Iterator[None]:
-    """Calls the watcher with each call's plan and tensors. The compiled launcher rests meanwhile."""
-    watchers.append(watcher)
-    _rest()
-    try:
-        yield
-    finally:
-        watchers.remove(watcher)
-        _rest()
-
-
-def _rest() -> None:
-    if launcher.module is not None:
-        launcher.module.pause(bool(watchers))
 
 
 def bound(key: Hashable) -> "Bound | None":
@@ -162,7 +142,7 @@ class Bound:
         fast = launcher.module
         if fast is not None and (made := self._launched(fast, tensors, step or {}, outputs)) is not None:
             return made
-        for watcher in watchers:
+        for watcher in launcher.watchers:
             watcher(self, tensors)
         found = self.start.copy()
         for name, tensor in (step or {}).items():
@@ -183,9 +163,20 @@ class Bound:
 
     def fast_plan(self, fast: ModuleType) -> object | None:
         """The plan of the compiled launcher, or None if only Python runs it."""
-        if self._fast is None:
-            numbers = {name: number for number, name in enumerate((*self._names, *self.of_step))}
-            self._fast = launcher.plan_of(fast, self, numbers)
+        described = getattr(self.launch, "described", None)
+        if self._fast is not None or described is None:
+            return self._fast
+        numbers = {name: number for number, name in enumerate((*self._names, *self.of_step))}
+        slots = []
+        for place, start in zip(self.places, self.start):
+            source, number, order = self.source_of(place), 0, ()
+            if source == "given":
+                number, order = numbers[place.tensor.name], place.order if place.copied else ()
+            constant = start if source == "constant" else torch.empty(0, dtype=place.kind)
+            slots.append((launcher.SOURCES[source], number, place.size, place.strides, order, constant))
+        maps, steps, values = described()
+        given = torch.empty(0, device=self.device), tuple(slots), maps, steps, values, tuple(self.outputs)
+        self._fast = fast.plan(*given)
         return self._fast
 
     def _launched(

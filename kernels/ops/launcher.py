@@ -10,22 +10,19 @@ import ctypes.util
 import os
 import subprocess
 import sysconfig
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from importlib.machinery import ExtensionFileLoader
 from importlib.util import module_from_spec, spec_from_loader
 from pathlib import Path
 from threading import Lock, Thread
 from types import ModuleType
-from typing import TYPE_CHECKING
 
 import torch
 
 from kernels.build import cache, cpp_compiler
 from kernels.errors import BackendUnavailable, BuildError, WarpglassError
 from kernels.run.backends import driver
-
-if TYPE_CHECKING:
-    from kernels.ops.binding import Bound
 
 SOURCE = Path(__file__).with_name("launcher.cpp")
 NAME = "warpglass_launcher"
@@ -36,6 +33,7 @@ SOURCES = {"given": 0, "constant": 1, "empty": 2, "zero": 3, "kept": 4}  # enum 
 ALIGNED = 16  # bytes: the launcher and the kernels take addresses that are multiples of it
 module: ModuleType | None = None  # the launcher, once it is loaded
 reason = "No call has needed it so far."  # against it, in a sentence
+watchers: list[Callable[..., None]] = []  # called with each call's plan and tensors
 _thread: Thread | None = None
 _lock = Lock()
 
@@ -67,10 +65,8 @@ def _load() -> None:
         made = load(built())
         if not made.set_up(DRIVER, STREAMS, _failed, _backward):
             raise BackendUnavailable(f"{DRIVER} or {STREAMS} lacks a function that the launcher needs.")
-        from kernels.ops import binding
-
-        made.pause(bool(binding.watchers))
         reason, module = "", made
+        _rest()
     except (WarpglassError, ImportError, OSError) as error:
         reason = str(error)
 
@@ -125,24 +121,24 @@ def _backward(*given: object) -> object:
     return torch.ops.warpglass.attention_backward.default(*given)
 
 
-# ---- plans ----
+# ---- watchers ----
 
 
-def plan_of(fast: ModuleType, found: "Bound", numbers: Mapping[str, int]) -> object | None:
-    """The launcher's plan, or None for a plan that only Python runs. numbers: name -> number of a call's tensor."""
-    described = getattr(found.launch, "described", None)
-    if described is None:
-        return None
-    slots = []
-    for place, start_tensor in zip(found.places, found.start):
-        source, number, order = found.source_of(place), 0, ()
-        if source == "given":
-            number, order = numbers[place.tensor.name], place.order if place.copied else ()
-        constant = start_tensor if source == "constant" else torch.empty(0, dtype=place.kind)
-        slots.append((SOURCES[source], number, place.size, place.strides, order, constant))
-    maps, steps, values = described()
-    place_of = torch.empty(0, device=found.device)
-    return fast.plan(place_of, tuple(slots), maps, steps, values, tuple(found.outputs))  # type: ignore[no-any-return]
+@contextmanager
+def watched(watcher: Callable[..., None]) -> Iterator[None]:
+    """Calls the watcher with each call's plan and tensors. The compiled launcher rests meanwhile."""
+    watchers.append(watcher)
+    _rest()
+    try:
+        yield
+    finally:
+        watchers.remove(watcher)
+        _rest()
+
+
+def _rest() -> None:
+    if module is not None:
+        module.pause(bool(watchers))
 
 
 def bytes_of(address: int, count: int) -> bytes:

@@ -22,7 +22,7 @@ from kernels.measure.in_worker import in_worker
 from kernels.measure.meeting import SUSTAINED, Side, figures
 from kernels.measure.operator_rows import CASE, COLUMNS, KIND, OURS, present
 from kernels.measure.peers import SDPA
-from kernels.ops import attention, binding, explain
+from kernels.ops import attention, binding, explain, launcher
 from kernels.recordings import tables
 from kernels.recordings.tables import Row
 from kernels.run.backends import Device
@@ -81,7 +81,7 @@ def meet(case: Case, device: str = "cuda", seconds: float = SECONDS) -> tuple[li
     made: dict[str, tuple[Tensor, ...]] = {}
     sides: dict[str, Side] = {}
     codes: dict[str, str] = {}
-    with binding.watched(_noted(codes)):
+    with launcher.watched(_noted(codes)):
         for name, step in steps.items():
             try:
                 with _only(name):
@@ -118,7 +118,7 @@ def _only(name: str) -> Iterator[None]:
         yield
 
 
-def _noted(codes: dict[str, str]) -> binding.Watcher:
+def _noted(codes: dict[str, str]) -> Callable[[binding.Bound, dict[str, Tensor]], None]:
     def note(found: binding.Bound, tensors: dict[str, Tensor]) -> None:
         codes[found.kernel] = found.choice.kernel.code_hash
 

@@ -19,7 +19,7 @@ from kernels.core.call import Call, Option
 from kernels.core.fields import field_values, fields_of, write_value
 from kernels.core.problem import Problem
 from kernels.errors import ProblemError, WarpglassError
-from kernels.ops import binding
+from kernels.ops import binding, launcher
 from kernels.ops.operators import ATTENTION
 
 PAGE = "any_kernel"  # the page that shows any problem of any kernel
@@ -179,7 +179,7 @@ def watch(site: str = SITE, values: bool = True) -> Iterator[Watched]:
     def called(found: binding.Bound, tensors: Tensors) -> None:
         made._add(found.operator.name, found.call, tensors)
 
-    with binding.watched(called), _TorchCalls(made):
+    with launcher.watched(called), _TorchCalls(made):
         yield made
 
 

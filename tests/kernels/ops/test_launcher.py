@@ -181,7 +181,7 @@ def test_an_error_of_the_driver_is_ours(launched, monkeypatch):
 def test_the_launcher_rests_while_somebody_watches(launched):
     q, k, v = small()
     ops.attention(q, k, v)
-    with binding.watched(lambda found, given: None):
+    with launcher.watched(lambda found, given: None):
         assert launched[1].attention(q, k, v, q.shape[-1] ** -0.5, False, "", "") is None
     assert launched[1].attention(q, k, v, q.shape[-1] ** -0.5, False, "", "") is not None
 

@@ -45,11 +45,11 @@ def test_the_attention_of_torch_becomes_ours_and_is_given_back(device, keys, cau
     dtype = torch.float32 if device == "cpu" else torch.float16
     q, k, v = tensors(24, keys, kv_heads=4, dtype=dtype, device=device)
     theirs, seen = step(q, k, v, causal), []
-    from kernels.ops import binding
+    from kernels.ops import launcher
 
     ops.activate()
     try:
-        with binding.watched(lambda found, tensors: seen.append(found.kernel)):
+        with launcher.watched(lambda found, tensors: seen.append(found.kernel)):
             ours = step(q, k, v, causal)
     finally:
         torch.nn.attention.restore_flash_attention_impl()
