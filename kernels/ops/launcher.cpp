@@ -161,8 +161,9 @@ int launch(const Step& step, void** parameters, void* stream) {
 }
 
 // Launches a plan. False if Python has to take the call: an address that is no multiple of 16, or missing zeros.
-// `own`: outputs of the caller, in the order of the plan's outputs, or none.
-bool run(Plan& plan, const Tensor* given, size_t count, variable_list& outputs, const variable_list* own = nullptr) {
+// `own`: outputs of the caller, in the order of the plan's outputs, or none. `clear`: whether new outputs are zeros.
+bool run(Plan& plan, const Tensor* given, size_t count, variable_list& outputs, const variable_list* own = nullptr,
+         bool clear = false) {
   const c10::OptionalDeviceGuard guard(plan.device.is_cuda() ? c10::optional<c10::Device>(plan.device) : c10::nullopt);
   void* const stream = stream_of(plan.device);
   int capturing = 0;
@@ -185,15 +186,18 @@ bool run(Plan& plan, const Tensor* given, size_t count, variable_list& outputs, 
       placed[n] = &slot.constant;
     } else {
       Tensor made;
-      for (size_t o = 0; own && o < plan.outputs.size(); ++o) {
-        if (size_t(plan.outputs[o]) == n) made = (*own)[o];
+      bool zero = slot.source == ZERO;
+      for (size_t o = 0; (own || clear) && o < plan.outputs.size(); ++o) {
+        if (size_t(plan.outputs[o]) != n) continue;
+        if (own) made = (*own)[o];
+        zero |= clear;
       }
       if (!made.defined() && slot.source == KEPT) {
         made = kept_zeros(plan, n, stream, capturing, capture);
         if (!made.defined()) return false;
       } else if (!made.defined()) {
         made = at::empty_strided(slot.sizes, slot.strides, at::TensorOptions().dtype(slot.type).device(plan.device));
-        if (slot.source == ZERO) made.zero_();
+        if (zero) made.zero_();
       }
       held.push_back(std::move(made));
       placed[n] = &held.back();
@@ -388,13 +392,13 @@ bool unpack(PyObject* const* objects, size_t count, variable_list& tensors) {
 
 // Runs the plan without the GIL. None if Python has to take the call.
 PyObject* run_or_none(Plan& plan, const variable_list& given, variable_list& outputs,
-                      const variable_list* own = nullptr) {
+                      const variable_list* own = nullptr, bool clear = false) {
   bool done = false;
   int status = 0;
   {
     const pybind11::gil_scoped_release no_gil;
     try {
-      done = run(plan, given.data(), given.size(), outputs, own);
+      done = run(plan, given.data(), given.size(), outputs, own, clear);
     } catch (const Failure& failure) {
       status = failure.status;
     }
@@ -478,13 +482,13 @@ PyObject* run_plan(PyObject*, PyObject* const* objects, Py_ssize_t count) {
   END_HANDLE_TH_ERRORS
 }
 
-// call(kind, tensors, scale, tag, outputs or None) -> the outputs of the plan kept under this kind and tag, or None
+// call(kind, tensors, scale, tag, outputs, None for new ones, or False for zeros) -> the outputs of the plan kept under this kind and tag, or None
 PyObject* call(PyObject*, PyObject* const* objects, Py_ssize_t count) {
   HANDLE_TH_ERRORS
   variable_list given, outputs, own;
   if (count != 5 || paused || !no_modes()) Py_RETURN_NONE;
   for (int part : {1, 4}) {
-    if (objects[part] == Py_None) continue;
+    if (objects[part] == Py_None || objects[part] == Py_False) continue;
     if (!PyTuple_CheckExact(objects[part])) {
       PyErr_SetString(PyExc_TypeError, "call takes a kind, a tuple of tensors, a scale, a tag, and outputs or None.");
       return nullptr;
@@ -498,7 +502,7 @@ PyObject* call(PyObject*, PyObject* const* objects, Py_ssize_t count) {
   const std::shared_ptr<Plan> plan = plan_of(*kind, given.data(), given.size(), {scale, false, tag});
   if (!plan) Py_RETURN_NONE;
   const at::AutoGradMode none(false);
-  if (run_or_none(*plan, given, outputs, own.empty() ? nullptr : &own) == Py_None) Py_RETURN_NONE;
+  if (run_or_none(*plan, given, outputs, own.empty() ? nullptr : &own, objects[4] == Py_False) == Py_None) Py_RETURN_NONE;
   return wrapped(outputs);
   END_HANDLE_TH_ERRORS
 }

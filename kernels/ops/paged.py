@@ -3,6 +3,7 @@
 from collections import OrderedDict
 from collections.abc import Sequence
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import torch
@@ -16,7 +17,7 @@ Tensor = torch.Tensor
 Lengths = Tensor | Sequence[int]
 Options = tuple[tuple[str, float], ...]  # of the units of a step
 Shape = tuple[object, ...]  # of the caches of a layer, and its options
-Known = tuple[str, Options | None]  # the tag of the launcher's plan, and the options of its units
+Known = tuple[str, Options | None, str]  # the tag of the launcher's plan, the options of its units, and their tag
 NAME, WRITER = "warpglass::paged_decode", "warpglass::reshape_and_cache"
 PLANNER = str(Path(__file__).with_name("plan_ranges.cu"))
 MOST_STEPS = 64  # kept plans of lengths on the CPU
@@ -65,12 +66,36 @@ def paged_decode(
     """
     scale = q.shape[-1] ** -0.5 if scale is None else scale
     if launcher.module is not None and not torch.compiler.is_compiling() and _has_no_mode():
+        given = (q, k_cache, v_cache, block_tables, context_lens)
+        if isinstance(context_lens, Tensor) and context_lens.is_cuda:
+            o = _launched(launcher.module, given, k_scale, v_scale, scale, window, soft_cap, kernel)
+            if o is not None:
+                return o
         plan = _step_plan(context_lens, k_cache, window)
         return plan._run(q, k_cache, v_cache, block_tables, k_scale, v_scale, scale, soft_cap, None, kernel)
     lengths = context_lens if isinstance(context_lens, Tensor) else torch.tensor(context_lens)
     given = (q, k_cache, v_cache, block_tables, lengths.to(torch.int32), k_scale, v_scale)
     found: Tensor = _DECODE(*given, scale, window, soft_cap, kernel or "")
     return found
+
+
+def _launched(
+    fast: ModuleType, given: tuple[Tensor, ...], k_scale: Tensor | None, v_scale: Tensor | None, scale: float,
+    window: int, soft_cap: float, kernel: str | None,
+) -> Tensor | None:  # fmt: skip
+    """A call with lengths on the GPU whose plans are known: the work list and the attention, without a DecodePlan."""
+    k_cache, context_lens = given[1], given[4]
+    plans = _of_device.get((len(context_lens), window))
+    known = plans.get((k_cache.shape, k_cache.dtype, soft_cap, kernel)) if plans else None
+    if known is None or known[1] is None:
+        return None
+    units = fast.call("u", (context_lens,), 0.0, known[2], None)
+    if units is None:
+        return None
+    given += () if k_scale is None else (k_scale,)
+    given += () if v_scale is None else (v_scale,)
+    made = fast.call("d", (*given, *units), scale, known[0], False)
+    return None if made is None else made[0]
 
 
 def plan_decode(context_lens: Lengths, k_cache: Tensor, *, window: int = 0) -> "DecodePlan":
@@ -99,6 +124,7 @@ class DecodePlan:
         self.context_lens = lengths if lengths.dtype == torch.int32 else lengths.to(torch.int32)
         self.window, self.device = window, k_cache.device
         self._numbers = self.context_lens.numpy().astype(np.int64) if lengths.device.type == "cpu" else None
+        self._may_be_empty = self._numbers is None or not self._numbers.all()
         self._units: dict[object, Tensor] = {}
         self._known: dict[Shape, Known] = {}
         if self._numbers is None:
@@ -132,20 +158,17 @@ class DecodePlan:
         fast = launcher.module
         known = None if fast is None else self._known.get((k_cache.shape, k_cache.dtype, soft_cap, kernel))
         if fast is not None and known is not None:
-            tag, options = known
+            tag, options, _ = known
             given = (q, k_cache, v_cache, block_tables, self.context_lens)
             given += () if k_scale is None else (k_scale,)
             given += () if v_scale is None else (v_scale,)
             given += () if options is None else (self._units_of(options),)
-            made = fast.call("d", given, scale, tag, (self._out(q) if out is None else out,))
+            made = fast.call(
+                "d", given, scale, tag, (out,) if out is not None else False if self._may_be_empty else None
+            )
             if made is not None:
                 return self._without_empty(made[0]) if options is None else made[0]
         return self._bound(q, k_cache, v_cache, block_tables, k_scale, v_scale, scale, soft_cap, out, kernel)
-
-    def _out(self, q: Tensor) -> Tensor:
-        """A tensor for the result: zeros where a sequence may be empty, as no block writes its rows."""
-        may_be_empty = self._numbers is None or not self._numbers.all()
-        return torch.zeros_like(q) if may_be_empty else torch.empty_like(q)
 
     def _bound(
         self, q: Tensor, k_cache: Tensor, v_cache: Tensor, block_tables: Tensor, k_scale: Tensor | None,
@@ -176,17 +199,19 @@ class DecodePlan:
             step = {"units": self._units_of(options)}
         elif self._numbers is not None and q.is_cuda:  # the kernel reads the lengths themselves
             tensors["context_lens"] = self.context_lens = self._moved(self.context_lens)
-        made = found(tensors, step, (self._out(q) if out is None else out,))
+        # no block writes the rows of an empty sequence
+        new = torch.zeros_like(q) if self._may_be_empty else torch.empty_like(q)
+        made = found(tensors, step, (new if out is None else out,))
         fast = launcher.module
         if fast is not None and (plan := found.fast_plan(fast)) is not None:
             tag = f"{found.kernel} {self.window} {soft_cap} {found.sizes}"
             if fast.keep("d", (*tensors.values(), *step.values()), scale, False, tag, plan):
-                self._known[k_cache.shape, k_cache.dtype, soft_cap, kernel] = tag, options
+                self._known[k_cache.shape, k_cache.dtype, soft_cap, kernel] = tag, options, str(options)
         return self._without_empty(made[0]) if options is None else made[0]
 
     def _without_empty(self, o: Tensor) -> Tensor:
         """The output of a kernel without a work list, which divides by 0 for a sequence of length 0."""
-        if self._numbers is not None and self._numbers.all():
+        if not self._may_be_empty:
             return o
         return o.masked_fill_((self.context_lens == 0)[:, None, None], 0)
 
@@ -225,7 +250,7 @@ class DecodePlan:
 
 def _has_no_mode() -> bool:
     """Whether no dispatch mode of torch has to see the operators."""
-    count: int = torch._C._len_torch_dispatch_stack()
+    count: int = torch._C._len_torch_dispatch_stack()  # type: ignore[attr-defined]
     return count == 0
 
 
@@ -261,7 +286,7 @@ def _step_plan(context_lens: Lengths, k_cache: Tensor, window: int) -> DecodePla
         numbers: object = context_lens.to(torch.int32).numpy().tobytes()
     else:
         numbers = tuple(context_lens)
-    stream = torch.cuda.current_stream(k_cache.device).cuda_stream if k_cache.is_cuda else 0
+    stream = torch._C._cuda_getCurrentRawStream(k_cache.get_device()) if k_cache.is_cuda else 0
     key = (numbers, k_cache.device, window, stream)
     plan = _steps.get(key)
     if plan is None:
@@ -290,7 +315,13 @@ def reshape_and_cache(
     """
     if key.dtype == k_cache.dtype == torch.bfloat16:  # a copy only moves bits
         key, value, k_cache, v_cache = (x.view(torch.float16) for x in (key, value, k_cache, v_cache))
-    _WRITE(key, value, k_cache, v_cache, slots.to(torch.int32), k_scale, v_scale, kernel or "")
+    fast, slots = launcher.module, slots.to(torch.int32)
+    if fast is not None and not torch.compiler.is_compiling():
+        given = (key, value, slots, k_cache, v_cache)
+        given += () if k_scale is None or v_scale is None else (k_scale, v_scale)
+        if fast.call("w", given, 1.0, kernel or "", None) is not None:
+            return
+    _WRITE(key, value, k_cache, v_cache, slots, k_scale, v_scale, kernel or "")
 
 
 def _decode(
@@ -312,6 +343,9 @@ def _write(
     found = binding.bound(plan)
     if found is None:
         found = binding.bind(plan, WRITE, tensors, {}, 1.0, kernel)
+    fast = launcher.module
+    if fast is not None and (compiled := found.fast_plan(fast)) is not None:
+        fast.keep("w", tuple(tensors.values()), 1.0, False, kernel, compiled)
     found(tensors)
 
 

@@ -60,7 +60,7 @@ def test_decoding_reads_the_pages_of_each_sequence(device, dtype, on_cpu):
 def on_device(lengths, k_cache, window=0):
     """A plan whose work list comes from the lengths by a kernel, also on the CPU."""
     plan = ops.plan_decode(torch.tensor(lengths, dtype=torch.int32, device=k_cache.device), k_cache, window=window)
-    plan._numbers = None
+    plan._numbers, plan._may_be_empty = None, True
     return plan
 
 
