@@ -19,7 +19,7 @@ _of_a_call: ContextVar[bool] = ContextVar("of_a_call", default=False)
 
 @contextmanager
 def of_a_call() -> Iterator[None]:
-    """The problems made inside are those of an operator's calls. They have none of the upper limits of a page: only the
+    """Inside, problems belong to an operator's calls and have no upper limits, which are limits of a page. Only the
     grid, the types and the sizes of the kernels limit a call (ops/choice.py)."""
     before = _of_a_call.set(True)
     try:

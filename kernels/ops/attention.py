@@ -55,7 +55,7 @@ def attention(
     kernel, backward_kernel: a kernel's name or the path of a .cu, in place of the fastest.
 
     Returns o and lse [batch, heads, queries], float32, the natural logarithm of the sum of e^score.
-    A head_dim between those of the kernels is padded with zeros (WIDTHS): 80 and 96 run as 128, and 192 as 256.
+    Zeros pad another head_dim to the next of the kernels (WIDTHS): 80 and 96 run as 128, and 192 as 256.
     Tensors in another order in memory than [batch, heads, rows, dim] or [batch, rows, heads, dim] are copied (explain
     reports them). Raises NoKernel with the reasons if no kernel fits.
     """

@@ -169,7 +169,8 @@ class Bound:
         numbers = {name: number for number, name in enumerate((*self._names, *self.of_step))}
         slots = []
         for place, start in zip(self.places, self.start):
-            source, number, order = self.source_of(place), 0, ()
+            source, number = self.source_of(place), 0
+            order: tuple[int, ...] = ()
             if source == "given":
                 number, order = numbers[place.tensor.name], place.order if place.copied else ()
             constant = start if source == "constant" else torch.empty(0, dtype=place.kind)

@@ -271,7 +271,7 @@ std::shared_ptr<Plan> plan_of(char kind, const Tensor* tensors, size_t count, co
   return found == plans.end() ? nullptr : found->second;
 }
 
-// Plain tensors of torch, without a mode that has to see the operators: those go through the dispatcher.
+// Whether it is a plain tensor of torch. Other tensors go through the dispatcher.
 bool is_plain(const Tensor& x) {
   using c10::DispatchKey;
   static const c10::DispatchKeySet others({DispatchKey::Python, DispatchKey::PythonTLSSnapshot,

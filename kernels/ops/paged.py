@@ -66,9 +66,9 @@ def paged_decode(
     """
     scale = q.shape[-1] ** -0.5 if scale is None else scale
     if launcher.module is not None and not torch.compiler.is_compiling() and _has_no_mode():
-        given = (q, k_cache, v_cache, block_tables, context_lens)
         if isinstance(context_lens, Tensor) and context_lens.is_cuda:
-            o = _launched(launcher.module, given, k_scale, v_scale, scale, window, soft_cap, kernel)
+            tensors = (q, k_cache, v_cache, block_tables, context_lens)
+            o = _launched(launcher.module, tensors, k_scale, v_scale, scale, window, soft_cap, kernel)
             if o is not None:
                 return o
         plan = _step_plan(context_lens, k_cache, window)
@@ -159,7 +159,7 @@ class DecodePlan:
         known = None if fast is None else self._known.get((k_cache.shape, k_cache.dtype, soft_cap, kernel))
         if fast is not None and known is not None:
             tag, options, _ = known
-            given = (q, k_cache, v_cache, block_tables, self.context_lens)
+            given: tuple[Tensor, ...] = (q, k_cache, v_cache, block_tables, self.context_lens)
             given += () if k_scale is None else (k_scale,)
             given += () if v_scale is None else (v_scale,)
             given += () if options is None else (self._units_of(options),)
@@ -193,10 +193,10 @@ class DecodePlan:
         if self._numbers is not None and not self._numbers.any():
             return torch.zeros_like(q) if out is None else out
         step: dict[str, Tensor] = {}
-        options: Options | None = None
+        of_units: Options | None = None
         if found.of_step:
-            found, options = self._planned(found)
-            step = {"units": self._units_of(options)}
+            found, of_units = self._planned(found)
+            step = {"units": self._units_of(of_units)}
         elif self._numbers is not None and q.is_cuda:  # the kernel reads the lengths themselves
             tensors["context_lens"] = self.context_lens = self._moved(self.context_lens)
         # no block writes the rows of an empty sequence
@@ -206,8 +206,8 @@ class DecodePlan:
         if fast is not None and (plan := found.fast_plan(fast)) is not None:
             tag = f"{found.kernel} {self.window} {soft_cap} {found.sizes}"
             if fast.keep("d", (*tensors.values(), *step.values()), scale, False, tag, plan):
-                self._known[k_cache.shape, k_cache.dtype, soft_cap, kernel] = tag, options, str(options)
-        return self._without_empty(made[0]) if options is None else made[0]
+                self._known[k_cache.shape, k_cache.dtype, soft_cap, kernel] = tag, of_units, str(of_units)
+        return self._without_empty(made[0]) if of_units is None else made[0]
 
     def _without_empty(self, o: Tensor) -> Tensor:
         """The output of a kernel without a work list, which divides by 0 for a sequence of length 0."""
@@ -317,7 +317,7 @@ def reshape_and_cache(
         key, value, k_cache, v_cache = (x.view(torch.float16) for x in (key, value, k_cache, v_cache))
     fast, slots = launcher.module, slots.to(torch.int32)
     if fast is not None and not torch.compiler.is_compiling():
-        given = (key, value, slots, k_cache, v_cache)
+        given: tuple[Tensor, ...] = (key, value, slots, k_cache, v_cache)
         given += () if k_scale is None or v_scale is None else (k_scale, v_scale)
         if fast.call("w", given, 1.0, kernel or "", None) is not None:
             return
