@@ -242,8 +242,8 @@ class DecodePlan:
             return tensor
         if torch.cuda.is_current_stream_capturing():
             raise ProblemError(
-                "The lengths are on the CPU, and a CUDA graph is being captured. Call the plan once before the "
-                "capture, or pass the lengths on the GPU."
+                "The lengths are on the CPU, and a CUDA graph is being captured. Pass them on the GPU, or make a plan "
+                "with plan_decode and call it once before the capture."
             )
         return tensor.pin_memory().to(self.device, non_blocking=True)
 

@@ -20,7 +20,7 @@ from kernels.core.fields import field_values, fields_of, write_value
 from kernels.core.problem import Problem
 from kernels.errors import ProblemError, WarpglassError
 from kernels.ops import binding, launcher
-from kernels.ops.operators import ATTENTION
+from kernels.ops.operators import ATTENTION, PLAN
 
 PAGE = "any_kernel"  # the page that shows any problem of any kernel
 SITE = "http://127.0.0.1:8501"
@@ -177,7 +177,8 @@ def watch(site: str = SITE, values: bool = True) -> Iterator[Watched]:
     made = Watched(site, values)
 
     def called(found: binding.Bound, tensors: Tensors) -> None:
-        made._add(found.operator.name, found.call, tensors)
+        if found.operator is not PLAN:  # a part of paged_decode
+            made._add(found.operator.name, found.call, tensors)
 
     with launcher.watched(called), _TorchCalls(made):
         yield made
