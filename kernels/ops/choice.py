@@ -13,10 +13,11 @@ from dataclasses import dataclass, replace
 
 from kernels import catalog
 from kernels.core.call import Call
+from kernels.core.fields import MOST_OF_A_CALL, of_a_call
 from kernels.core.problem import Problem
 from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
-from kernels.errors import NoKernel, WarpglassError
+from kernels.errors import NoKernel, ProblemError, WarpglassError
 from kernels.measure import choices
 from kernels.measure.nearest_times import Recorded, nearest
 from kernels.run import execute
@@ -67,9 +68,23 @@ def checked(spec: KernelSpec, problem: Problem, device: Device, variant: choices
 
     variant: constants other than the tuned ones.
     """
-    settings = tuple(spec.settings_for(problem, variant, device.shared_bytes_per_block).items())
-    execute.check_possible(Request(spec, problem, settings, backend=device.backend), device)
+    try:
+        settings = tuple(spec.settings_for(problem, variant, device.shared_bytes_per_block).items())
+        execute.check_possible(Request(spec, problem, settings, backend=device.backend), device)
+    except OverflowError:
+        raise ProblemError(f"A size of the call is above {MOST_OF_A_CALL:,}, the kernel's int.") from None
+    _check_rows(spec, problem)
     return Choice(spec, problem, settings, (), nearest(spec, problem, device))
+
+
+def _check_rows(spec: KernelSpec, problem: Problem) -> None:
+    """Raises ProblemError for more rows of a tensor than the kernels count in an int."""
+    for tensor in problem.tensors():
+        rows = math.prod(tensor.shape[:-1])
+        if rows > MOST_OF_A_CALL:
+            raise ProblemError(
+                f"{tensor.name} has {rows:,} rows, and {spec.name} counts up to {MOST_OF_A_CALL:,}. Split the batch."
+            )
 
 
 def _problem(kind: type[Problem], call: Call) -> Problem | str:
@@ -78,7 +93,8 @@ def _problem(kind: type[Problem], call: Call) -> Problem | str:
         belongs = f"belongs to the operator {kind.operator}" if kind.operator else "has no operator"
         return f"The kernel's problem, {kind.title}, {belongs}."
     try:
-        return kind.from_call(call)
+        with of_a_call():
+            return kind.from_call(call)
     except WarpglassError as error:
         return str(error)
 
