@@ -97,6 +97,14 @@ class RotaryProblem(Problem):
     cache_type: ClassVar[str] = ""  # the type of the cache, or that of q
     eps: ClassVar[float] = 1e-6
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.padding >= self.tokens:
+            raise ProblemError(
+                f"padding is {self.padding} and tokens {self.tokens}. At least one token needs a slot. Choose a "
+                f"padding from 0 to {self.tokens - 1}."
+            )
+
     @property
     def layout(self) -> Layout:
         return Layout(self._pages, self.num_kv_heads, self.head_dim, self.block_size, self.cache_type or self.dtype)
@@ -183,14 +191,9 @@ class RotaryProblem(Problem):
         else:
             page, place = np.divmod(np.arange(self.tokens), self.block_size)
             slots = pages[page] * self.block_size + place
-        slots[self.tokens - min(self.padding, self.tokens) :] = -1
-        given = {
-            "qkv": qkv,
-            "cos_sin": cos_sin,
-            "positions": positions,
-            "slots": slots.astype(np.int32),
-            **self._more(qkv),
-        }
+        slots[self.tokens - self.padding :] = -1
+        given = {"qkv": qkv, "cos_sin": cos_sin, "positions": positions, "slots": slots.astype(np.int32)}
+        given |= self._more(qkv)
         kind = element_type(self.layout.dtype).numpy
         for name, shape in (("k_cache", self.layout.k_shape), ("v_cache", self.layout.v_shape)):
             given[name] = rng.standard_normal(shape, dtype=np.float32).astype(kind)
