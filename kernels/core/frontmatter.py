@@ -1,6 +1,6 @@
 """Reads the opening comment of a .cu, which is TOML, into a KernelSpec. An error is one line: file, key, fault, remedy.
 
-The keys and their meanings are in kernels/front-matter.md. The lists KEYS, CONSTANT_KEYS and those of the plan's
+The keys and their meanings are in kernels/front-matter.md. The lists KEYS, CONSTANT_KEYS and the lists of the plan's
 tables are the same. A test compares them.
 """
 

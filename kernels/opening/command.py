@@ -26,7 +26,7 @@ MOST_TRIED = 129  # values of a field that no number of the launches gives
 
 
 def problem_of(fit: Fit, listed: list[Parameter], launches: tuple[RanLaunch, ...]) -> Problem | None:
-    """The problem whose numbers and sizes are those of the launches, or None."""
+    """The problem with the numbers and sizes of the launches, or None."""
     given, sizes = _given(fit, listed, launches)
     problem = changed(fit.shown, **given) if given else fit.shown
     if problem is None:

@@ -100,7 +100,7 @@ class RingProblem(Problem):
     plain: part g is the g-th piece of the sequence.
     zigzag: part g is the g-th of 2 * gpus pieces and the g-th from the end.
 
-    The numbers are those of SixteenBitProblem. A tensor of a GPU has its number in its name, such as q_0."""
+    The numbers are as in SixteenBitProblem. A tensor of a GPU has its number in its name, such as q_0."""
 
     seq_len: int = problem_field(128, "queries and keys of a head, on all GPUs together", low=1, high=131072)
     head_dim: int = problem_field(64, "numbers per query, key and value", allowed=(64, 128))
