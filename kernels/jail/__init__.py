@@ -8,6 +8,6 @@ setting.py      which kernels belong to strangers, and what the server does with
 """
 
 from kernels.jail.jail import confine, engine, why_none
-from kernels.jail.limits import Limits, Result
+from kernels.jail.talk import Limits, Result
 
 __all__ = ["Limits", "Result", "confine", "engine", "why_none"]

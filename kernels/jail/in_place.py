@@ -18,7 +18,7 @@ from pathlib import Path
 
 from kernels.errors import BackendUnavailable
 from kernels.jail import filter
-from kernels.jail.limits import Limits
+from kernels.jail.talk import Limits
 
 ANSWER_BYTES = 2**22
 PIPE_BYTES = 2**16  # that Linux keeps in a pipe

@@ -8,7 +8,7 @@ from types import ModuleType
 
 from kernels.errors import BackendUnavailable
 from kernels.jail import bubblewrap, landlock
-from kernels.jail.limits import Limits, Result
+from kernels.jail.talk import Limits, Result
 
 ENGINES: tuple[ModuleType, ...] = (bubblewrap, landlock)
 _ENVIRONMENT = {"PATH": "/usr/bin:/bin", "LC_ALL": "C", "TMPDIR": "."}

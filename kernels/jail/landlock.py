@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from kernels.jail.limits import Limits, Result
+    from kernels.jail.talk import Limits, Result
 
 NAME = "sandlock"
 _DEVICES = ("/dev/null", "/dev/urandom")
