@@ -90,13 +90,13 @@ class Catalog:
 
     def of_problem(self, kind: type[Problem]) -> dict[str, KernelSpec]:
         """name -> KernelSpec of the kernels that solve problems of a class."""
-        return {name: spec for name, spec in self.kernels.items() if spec.problem_type is kind}
+        return {name: spec for name, spec in self.kernels.items() if spec.solves_class(kind)}
 
     def separate_of(self, spec: KernelSpec) -> KernelSpec | None:
         """The kernel that a fused kernel changes: it solves the same problems in more launches. None for a kernel
         without one."""
         before = self.kernels.get(spec.changed_from)
-        if before is None or not before.same_problems(spec):
+        if before is None or not before.solves_class(spec.problem_type):
             return None
         return before if len(before.launch_texts) > len(spec.launch_texts) else None
 

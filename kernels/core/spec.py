@@ -157,10 +157,13 @@ class KernelSpec:
         return next(iter(self.constants_of(role)), None)
 
     def solves(self, problem: Problem) -> bool:
-        return problem.problem_type is self.problem_type
+        return self.solves_class(problem.problem_type)
+
+    def solves_class(self, kind: type[Problem]) -> bool:
+        return kind is self.problem_type
 
     def same_problems(self, other: "KernelSpec") -> bool:
-        return other.problem_type is self.problem_type
+        return self.solves_class(other.problem_type)
 
     def adds_in_order(self, problem: Any, settings: Any) -> bool:
         """Whether blocks add to sums in global memory in a fixed order, with these constants."""

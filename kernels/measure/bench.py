@@ -114,7 +114,7 @@ def recorded_points() -> list[Point | Skipped]:
     specs = catalog.current().kernels
     for kind in dict.fromkeys(spec.problem_type for spec in specs.values()):
         for sweeps, held in kind.bench_sweeps():
-            names = [n for n, spec in specs.items() if spec.problem_type is kind and can_sweep(spec, sweeps)]
+            names = [n for n, spec in specs.items() if spec.solves_class(kind) and can_sweep(spec, sweeps)]
             for point in points(names, sweeps, held.items(), with_peers=True, most=10**6):
                 if point.name not in peers.NAMES or peers.installed(point.name):
                     found[point if isinstance(point, Point) else (point.name, *point.at.items())] = point

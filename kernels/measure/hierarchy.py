@@ -122,7 +122,7 @@ def point(place: Place) -> dict[str, object]:
 
 def has_cycles(kernel: KernelSpec) -> bool:
     """Whether cycles per access are measured for the kernel: for the walk down the columns of a tile."""
-    return kernel.problem_type is ColumnsProblem
+    return kernel.solves_class(ColumnsProblem)
 
 
 def cycles_sweep() -> list[tuple[ColumnsProblem, Settings]]:

@@ -59,7 +59,7 @@ class Cycles:
 
 
 def is_pattern(kernel: KernelSpec) -> bool:
-    return kernel.problem_type in problems()
+    return any(kernel.solves_class(kind) for kind in problems())
 
 
 def why(kernel: KernelSpec, settings: tuple[tuple[str, int], ...]) -> str:
@@ -183,7 +183,7 @@ def shapes() -> tuple[pd.DataFrame, Cycles | None]:
 def _recorded(kind: type[Pattern], *fields: str) -> tuple[pd.DataFrame, Cycles | None]:
     rows, last = [], None
     for request in asked().values():
-        if request.kernel.problem_type is not kind or not (found := cycles(replace(request, backend="cpu"))):
+        if not request.kernel.solves_class(kind) or not (found := cycles(replace(request, backend="cpu"))):
             continue
         names = {settings: name for name, settings in ways(request.kernel)}
         values = request.problem.values()
