@@ -45,7 +45,7 @@ def compiler_folders(program: str) -> tuple[Path, ...]:
 def libraries(program: Path) -> tuple[Path, ...]:
     """The shared libraries of a program of ours, with the loader. Never call it with a stranger's program."""
     listed = subprocess.run(["ldd", str(program)], capture_output=True, text=True, check=True, timeout=60).stdout
-    return tuple(Path(path) for path in re.findall(r"(?:=> |^\s*)(/\S+) \(0x", listed, re.M))
+    return tuple(Path(path) for path in re.findall(r"(?:=> |^[ \t]*)(/\S+) \(0x", listed, re.M))
 
 
 JAIL_LIMITS = Limits(seconds=30.0, memory_bytes=2 * 2**30, file_bytes=64 * 2**20, output_bytes=64 * 2**20)
