@@ -16,11 +16,9 @@ from explainers.stories.block_table.subjects import (
     Heads,
     Partitions,
     Ranges,
-    Reads,
     Serving,
     Subject,
     Walk,
-    not_shown,
 )
 from kernels.core.fields import fields_of
 from kernels.core.request import Request
@@ -163,22 +161,6 @@ def _heads(moment: Moment) -> Heads:
     return Heads(tuple(moment.whole_request(kernel, num_kv_heads=count) for count in moment.ratios()))
 
 
-def _reads(moment: Moment) -> Reads:
-    requests: list[Request] = []
-    absent: list[str] = []
-    ratios = moment.ratios()
-    for kernel in choices.page_readers(moment.page.catalog):
-        refused: dict[str, list[int]] = {}
-        for heads in ratios:
-            try:
-                requests.append(moment.whole_request(kernel, num_kv_heads=heads))
-            except ProblemError as error:
-                refused.setdefault(error.brief, []).append(heads)
-        absent += [not_shown(kernel, heads if heads != ratios else [], why) for why, heads in refused.items()]
-    tables = tuple(sequence.table for sequence in moment.cache.sequences)
-    return Reads(tuple(requests), tuple(absent), *moment.sequences(), tables)
-
-
 def _ranges(moment: Moment) -> Ranges:
     state = moment.state
     kernel = choices.kernels_with_ranges(moment.page.catalog)[state["view"]]
@@ -194,5 +176,4 @@ _SUBJECTS: dict[str, Callable[[Moment], Subject]] = {
     "partitions": _partitions,
     **dict.fromkeys(WITH_RANGES, _ranges),
     "heads": _heads,
-    "reads": _reads,
 }

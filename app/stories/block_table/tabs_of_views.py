@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from app.parts import running, tabs
 from explainers.stories.block_table import partition_blocks, walk_tables
-from explainers.stories.block_table.subjects import Cache, Heads, Partitions, Ranges, Reads, Run, Walk
+from explainers.stories.block_table.subjects import Cache, Heads, Partitions, Ranges, Run, Walk
 from explainers.story import stage
 from explainers.story.stage import Block
 from kernels.build import DEFAULT_ARCH
@@ -24,7 +24,7 @@ def _requests(subject: Run) -> list[Request]:
             return [subject.request]
         case Partitions():
             return [subject.whole, subject.cut]
-        case Heads() | Reads():
+        case Heads():
             return [subject.requests[0]]
 
 

@@ -127,7 +127,7 @@ def _page(frame: Names, page: int, size: int, new: Sequence[int], layout: Layout
 def turns(frames: Sequence[Names]) -> list[tuple[str, str, str, list[bool]]]:
     """The views that run kernels on the cache of the step, if it has a sequence."""
     works = [bool(frame["sequences"]) for frame in frames]
-    return [("view", "walk", "Run the decode kernel", works), ("view", "reads", "Who reads its pages", works)]
+    return [("view", "walk", "Run the decode kernel", works)]
 
 
 def free_list(frames: Sequence[Names]) -> Lines:

@@ -8,7 +8,6 @@ from explainers.stories.block_table import (
     generated_text,
     kv_cache,
     kv_heads,
-    page_reads,
     partitions,
     ranges,
     serving,
@@ -18,18 +17,15 @@ from explainers.stories.block_table.subjects import (
     Heads,
     Partitions,
     Ranges,
-    Reads,
     Serving,
     Subject,
     Walk,
-    not_shown,
 )
 from explainers.story import stage
 from explainers.story.base import Runner, Story
 from explainers.story.stage import Stage
 from explainers.story.words import Words
 from kernels.core.spec import KernelSpec
-from kernels.errors import ProblemError, WarpglassError
 
 WORDS = Words.of(__package__)
 
@@ -59,8 +55,6 @@ class Paging(Story[Subject]):
                 return _ranges(subject, runner)
             case Heads():
                 return _heads(subject, runner)
-            case Reads():
-                return _reads(subject, runner)
 
 
 def _asking(result: Stage, names: dict[str, object]) -> Stage:
@@ -99,30 +93,6 @@ def _heads(heads: Heads, runner: Runner) -> Stage:
     result = kv_heads.stage_of(found, runner.provenance(runs[0]), [stage.BUILDS, stage.DATA])
     asking = _asking(result, kv_heads.asked(found))
     return replace(asking, views=[*result.views, *threads.own_view(runs[0])])
-
-
-def _reads(reads: Reads, runner: Runner) -> Stage:
-    """The stage of the kernels that run. It reports the faults of the others."""
-    runs, absent = [], list(reads.absent)
-    for request in reads.requests:
-        try:
-            runs.append(runner.run(request))
-        except WarpglassError as error:
-            absent.append(not_shown(request.kernel, [request.problem.num_kv_heads], error.brief))
-    if not runs:
-        raise ProblemError(" ".join(dict.fromkeys(absent)))
-    found = [page_reads.count_reads(run, reads.names) for run in runs]
-    pages = range(len(found[0].filled))
-    readers = [[n for n, table in enumerate(reads.tables) if page in table] for page in pages]
-    result = page_reads.stage_of(
-        found,
-        [[reads.names[n] for n in of_page] for of_page in readers],
-        [[reads.colours[n] for n in of_page] for of_page in readers],
-        runner.provenance(runs[0]),
-        absent,
-        [stage.BUILDS, stage.DATA],
-    )
-    return _asking(result, page_reads.asked(found))
 
 
 STORY = Paging()

@@ -58,8 +58,6 @@ def test_of_fields_that_nobody_chose_none_is_told_to_have_moved():
     assert asked.told == ["head_dim is 96. Here it can be 64, 128."]
     (told,) = ask(("view", "prefix"), **begun | {"moment": "5"}).told  # another cache than the one that was looked at
     assert told.endswith("share a whole page. Here it is shared_prompt.")
-    (told,) = ask(("dtype", "float32"), view="reads").told
-    assert told == "dtype is float32. Here it is float16: all these kernels take it."
 
 
 def test_at_a_moment_before_anything_is_shared_the_nearest_one_is_taken_and_it_is_said():
