@@ -396,6 +396,7 @@ class Span(Thing):
     """A time on a row. part: its part of the row, from 0, if spans of a row overlap.
 
     texts: in it, or behind it if the row is free there.
+    early: in place of its texts and its tip before the step that makes it.
     value: after the text, with room, and while no question is open.
     hatch: whether it is a wait: an empty box with lines across.
     """
@@ -405,6 +406,7 @@ class Span(Thing):
     end: float
     part: int = 0
     texts: Texts = ()
+    early: Texts | None = None
     value: str = ""
     hatch: bool = False
 

@@ -9,11 +9,13 @@ from functools import cached_property
 import numpy as np
 
 from explainers.story import axes, picture, probed
+from explainers.story.words import Words
 from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
 from kernels.core.tensors import Role, Tensor
 from kernels.run.results import Run
 
+WORDS = Words.of(__package__)
 ITEM = "query head"  # item of the scope in these stories' kernels
 QUERY, TABLE, LENGTHS = ("sequence", "head", "dim"), ("sequence", "entry"), ("sequence",)
 K_AXES, V_AXES = ("page", "kv_head", "piece", "slot", "element"), ("page", "kv_head", "dim", "slot")

@@ -12,6 +12,7 @@ from explainers.stories.block_table import (
     ranges,
     serving,
 )
+from explainers.stories.block_table.paging import WORDS
 from explainers.stories.block_table.subjects import (
     Cache,
     Heads,
@@ -24,10 +25,7 @@ from explainers.stories.block_table.subjects import (
 from explainers.story import stage
 from explainers.story.base import Runner, Story
 from explainers.story.stage import Stage
-from explainers.story.words import Words
 from kernels.core.spec import KernelSpec
-
-WORDS = Words.of(__package__)
 
 
 class Paging(Story[Subject]):
@@ -73,10 +71,9 @@ def _partitions(both: Partitions, runner: Runner) -> Stage:
     whole, cut = runner.run(both.whole), runner.run(both.cut)
     more = [stage.Tab("blocks", "Enough blocks"), stage.BUILDS, stage.DATA]
     result = partitions.stage_of(whole, cut, both.name, runner.provenance(cut), more, *(runner.live_gpu() or ())[:1])
-    whole_threads = threads.own_view(whole, "threads_v1", "Threads of V1", "lines_v1")
-    cut_threads = threads.own_view(cut, "threads_v2", "Threads of V2", "lines_v2")
-    asking = _asking(result, partitions.asked(result))
-    return replace(asking, views=[*result.views, *whole_threads, *cut_threads])
+    whole_threads = threads.own_view(whole, "threads_v1", "Threads of V1", "v1_lines")
+    cut_threads = threads.own_view(cut, "threads_v2", "Threads of V2", "v2_lines")
+    return replace(result, views=[*result.views, *whole_threads, *cut_threads])
 
 
 def _ranges(subject: Ranges, runner: Runner) -> Stage:

@@ -283,7 +283,7 @@ const PANELS = [
           texts: ['prefill of all', 'prefill'],
           value: '3 µs',
         },
-        { row: 0, start: 2, end: 4, part: 1, texts: ['copy'], since: 1 },
+        { row: 0, start: 2, end: 4, part: 1, texts: ['copy'], since: 1, early: ['soon'] },
         { row: 1, start: 1, end: 6, hatch: true, now: [1] },
         { row: 2, start: 5, end: 9, texts: ['decode', 'd'] },
       ].map((span, n) => thing({ span: n }, { part: 0, texts: [], value: '', hatch: false, colour: 'K', ...span })),
@@ -457,4 +457,16 @@ test('a map tells the error so far and the one before the step, and nothing of a
   assert.deepEqual(grid.thing(1), { part: 'O', row: 16, dim: 1 });
   assert.equal(grid.tip(1), 'O of row 16, dim 1\nso far 2 below float64\nbefore this step no error');
   assert.equal(grid.tip(2), 'O of row 17, dim 0: hidden');
+});
+
+test('a span tells its texts and its tip from its step on, and its early ones before', () => {
+  const [, panel] = PANELS.find(([kind]) => kind === lanes),
+    seen = [0, 1].map(step => {
+      const [marks] = drawn(lanes, panel, 1200, 16, step);
+      return [marks.find(({ datum }) => datum?.span === 1).tip, marks.some(({ text }) => text === 'copy')];
+    });
+  assert.deepEqual(seen, [
+    ['soon', false],
+    ['tip', true],
+  ]);
 });
