@@ -293,10 +293,12 @@ class Columns(Shown):
 
     part: of a bar. title: over them, at each step. notes: lines under them, at each step.
     column: the column of the view with the numbers, NaN without one.
-    ranges: at each step the first and the end of the shown numbers. bare: the steps without bars.
+    ranges: at each step, or at all, the first and the end of the shown numbers. bare: the steps without bars.
     scale: the least and the largest number.
     levels: at each step [value, whether dashed] of lines across.
     pale: [first, end) of numbers with a pale background in the colour `pale_colour`.
+    framed: at each step (first, end) of numbers with a frame, or ().
+    since: the column with the step of each number. Before it, it has no bar. "": all have bars.
     name: of a number, in tips and at the ends. noun: after it, before the value.
     blanks: the tip of a number that is not there, one for each `each` numbers.
     """
@@ -313,6 +315,8 @@ class Columns(Shown):
     levels: Sequence[Sequence[tuple[float, bool]]] = ()
     pale: Sequence[tuple[int, int]] = ()
     pale_colour: str = "panel"
+    framed: Sequence[Sequence[int]] = ()
+    since: str = ""
     blanks: Sequence[str] = ()
     each: int = 1
     colour: str = "S"
@@ -396,7 +400,7 @@ class Span(Thing):
     """A time on a row. part: its part of the row, from 0, if spans of a row overlap.
 
     texts: in it, or behind it if the row is free there.
-    early: in place of its texts and its tip before the step that makes it.
+    early, early_tip: in place of its texts and its tip before the step that makes it, if there are any.
     value: after the text, with room, and while no question is open.
     hatch: whether it is a wait: an empty box with lines across.
     """
@@ -407,6 +411,7 @@ class Span(Thing):
     part: int = 0
     texts: Texts = ()
     early: Texts | None = None
+    early_tip: str = ""
     value: str = ""
     hatch: bool = False
 

@@ -6,6 +6,7 @@ from browser.stepping import asked, count, hover, point_at, press, sentence, ste
 from playwright.sync_api import expect
 
 from explainers.stories.block_table import serving
+from explainers.stories.block_table.paging import WORDS
 from kernels.kv_cache.scenarios import SERVED
 
 ONE_PROMPT = SERVED["one_prompt"]
@@ -70,7 +71,7 @@ def test_the_kernel_is_run_on_the_cache_of_the_step_and_the_timeline_tells_each_
 def test_the_requests_are_compared_with_a_server_without_pages(visit):
     page = visit("/block_table?view=serving&backend=cpu&step=2&tab=requests")
     drawer = page.locator(".wg .drawer")
-    expect(drawer).to_contain_text(serving.compared_sentence(ONE_PROMPT, 16))
+    expect(drawer).to_contain_text(WORDS.say("compared", serving.compared(ONE_PROMPT, 16)))
     page.locator('.wg .tabs [data-tab="own"]').click()
     rows = page.locator(".wg form.requests tbody tr")
     expect(rows).to_have_count(7)

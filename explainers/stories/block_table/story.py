@@ -81,7 +81,7 @@ def _ranges(subject: Ranges, runner: Runner) -> Stage:
     more, live = [stage.BUILDS, stage.DATA], runner.live_gpu()
     followed, provenance = subject.place, runner.provenance(run)
     result = ranges.stage_of(run, subject.names, subject.colours, followed, provenance, more, live)
-    return _asking(result, ranges.asked(result))
+    return result
 
 
 def _heads(heads: Heads, runner: Runner) -> Stage:

@@ -7,7 +7,6 @@ import { largest } from '../../../app/stage/views/layouts/largest.js';
 import { lanesLayout } from '../../../app/stage/views/layouts/lanes.js';
 import { matricesLayout } from '../../../app/stage/views/layouts/matrices.js';
 import { placePages, placeTable } from '../../../app/stage/views/layouts/pages.js';
-import { rangesLayout } from '../../../app/stage/views/layouts/ranges.js';
 import { threadsLayout } from '../../../app/stage/views/layouts/threads.js';
 import { walkLayout } from '../../../app/stage/views/layouts/walk.js';
 import { wrapped } from '../../../app/stage/core/wrapped.js';
@@ -182,25 +181,6 @@ test('threads: the matrices are as large as either place allows', () => {
 test('threads: a run without planes has no boxes', () => {
   const shape = { planes: [], gridSize: 1, gridRows: 1, warps: 1 };
   assert.deepEqual(threadsLayout(WIDE, shape).boxes, []);
-});
-
-test('ranges: lists, ring, bars and partitions come one below the other', () => {
-  const shape = { lists: [4, 9], stages: 3, length: 200, units: 3, labels: 30 };
-  for (const pane of PANES) {
-    const { rows, ring, bars, parts, height } = rangesLayout(pane, shape);
-    const order = [...rows.map(row => row.y + row.h), ring.y, ring.warps, bars.y, parts.y, height];
-    assert.deepEqual(
-      order,
-      [...order].sort((a, b) => a - b),
-    );
-    assert.ok(Math.abs(bars.x + 200 * bars.each - pane.width) < 1e-6);
-    assert.ok(3 * (parts.w + parts.gap) + parts.all < pane.width);
-  }
-});
-
-test('ranges: one piece alone is the whole, and no partition is drawn', () => {
-  const shape = { lists: [4], stages: 3, length: 200, units: 1, labels: 30 };
-  assert.equal(rangesLayout(WIDE, shape).parts.w, 0);
 });
 
 test('lanes: the tile and the registers of its row are apart, in the height that they ask for', () => {

@@ -1,58 +1,47 @@
 // Each kind of panel stays in its box, and has a datum and a tip for each of its things.
-import assert from "node:assert/strict";
-import { test } from "node:test";
-import { Marks } from "../../../app/stage/core/kinds.js";
-import { wrapped } from "../../../app/stage/core/wrapped.js";
-import * as bars from "../../../app/stage/views/scene/bars.js";
-import * as blocks from "../../../app/stage/views/scene/blocks.js";
-import * as cells from "../../../app/stage/views/scene/cells.js";
-import * as columns from "../../../app/stage/views/scene/columns.js";
-import * as flow from "../../../app/stage/views/scene/flow.js";
-import * as lanes from "../../../app/stage/views/scene/lanes.js";
-import * as lines from "../../../app/stage/views/scene/lines.js";
-import * as map from "../../../app/stage/views/scene/map.js";
-import * as pages from "../../../app/stage/views/scene/pages.js";
-import * as table from "../../../app/stage/views/scene/table.js";
-import * as tables from "../../../app/stage/views/scene/tables.js";
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { Marks } from '../../../app/stage/core/kinds.js';
+import { wrapped } from '../../../app/stage/core/wrapped.js';
+import * as bars from '../../../app/stage/views/scene/bars.js';
+import * as blocks from '../../../app/stage/views/scene/blocks.js';
+import * as cells from '../../../app/stage/views/scene/cells.js';
+import * as columns from '../../../app/stage/views/scene/columns.js';
+import * as flow from '../../../app/stage/views/scene/flow.js';
+import * as lanes from '../../../app/stage/views/scene/lanes.js';
+import * as lines from '../../../app/stage/views/scene/lines.js';
+import * as map from '../../../app/stage/views/scene/map.js';
+import * as pages from '../../../app/stage/views/scene/pages.js';
+import * as table from '../../../app/stage/views/scene/table.js';
+import * as tables from '../../../app/stage/views/scene/tables.js';
 
 const thing = (datum, more) => ({
   datum,
-  tip: "tip",
+  tip: 'tip',
   now: [],
   since: null,
   go: null,
   ...more,
 });
 const CELLS = [
-  thing(
-    { tensor: "q", launch: 0 },
-    { row: 0, column: 0, value: 8, texts: ["8 bytes", "8"] },
-  ),
-  thing(
-    { tensor: "k", launch: 1 },
-    { row: 1, column: 1, value: 4, texts: ["4"], since: 1 },
-  ),
-  thing(
-    { tensor: "k", launch: 2 },
-    { row: 1, column: 2, texts: ["none"], framed: true, now: [1] },
-  ),
+  thing({ tensor: 'q', launch: 0 }, { row: 0, column: 0, value: 8, texts: ['8 bytes', '8'] }),
+  thing({ tensor: 'k', launch: 1 }, { row: 1, column: 1, value: 4, texts: ['4'], since: 1 }),
+  thing({ tensor: 'k', launch: 2 }, { row: 1, column: 2, texts: ['none'], framed: true, now: [1] }),
 ];
 const PANELS = [
   [
     table,
     {
-      rows: ["q", "k"].map((name) =>
-        thing({ tensor: name }, { name, note: "input", lit: true }),
-      ),
-      columns: [0, 0, 1].map((group) => ({ name: "launch", group })),
+      rows: ['q', 'k'].map(name => thing({ tensor: name }, { name, note: 'input', lit: true })),
+      columns: [0, 0, 1].map(group => ({ name: 'launch', group })),
       groups: [
-        ["Separate", "The idea in a few words"],
-        ["Fused", ""],
+        ['Separate', 'The idea in a few words'],
+        ['Fused', ''],
       ],
-      cells: CELLS.map((cell) => ({
-        note: "",
-        comes: "",
-        colour: "read",
+      cells: CELLS.map(cell => ({
+        note: '',
+        comes: '',
+        colour: 'read',
         ...cell,
       })),
       arrows: [{ row: 1, start: 1, end: 2 }],
@@ -61,8 +50,8 @@ const PANELS = [
   [
     bars,
     {
-      title: ["Bytes of both sides", "Bytes"],
-      bars: ["separate", "fused"].map((name, n) =>
+      title: ['Bytes of both sides', 'Bytes'],
+      bars: ['separate', 'fused'].map((name, n) =>
         thing(
           { total: name },
           {
@@ -70,12 +59,12 @@ const PANELS = [
               name,
               value: 4 - n,
               steps: [1, 4 - n],
-              text: ["1", `${4 - n}`],
+              text: ['1', `${4 - n}`],
               cells: [],
             },
             ...{
-              parts: [{ start: 0, end: 1, text: "1", gap: "2" }],
-              colour: "primary",
+              parts: [{ start: 0, end: 1, text: '1', gap: '2' }],
+              colour: 'primary',
             },
             ...{ pieces: [0, 3], framed: [1] },
           },
@@ -83,9 +72,9 @@ const PANELS = [
       ),
       ...{
         columns: [],
-        key: "",
-        head: "",
-        note: "fewer",
+        key: '',
+        head: '',
+        note: 'fewer',
         datum: { note: 1 },
         now: [1],
       },
@@ -95,16 +84,16 @@ const PANELS = [
     cells,
     {
       ...{
-        part: "threads",
-        title: [["a row is a warp", "rows"]],
+        part: 'threads',
+        title: [['a row is a warp', 'rows']],
         columns: 4,
-        axes: ["warp", "lane"],
-        heads: ["GPU 0", "GPU 1"],
+        axes: ['warp', 'lane'],
+        heads: ['GPU 0', 'GPU 1'],
       },
-      states: ["110100", "000001"],
+      states: ['110100', '000001'],
       ...{
-        colours: { 0: "panel", 1: "now" },
-        words: { 0: "rests", 1: "works" },
+        colours: { 0: 'panel', 1: 'now' },
+        words: { 0: 'rests', 1: 'works' },
       },
       ...{
         texts: [],
@@ -119,18 +108,18 @@ const PANELS = [
     map,
     {
       ...{
-        part: "O",
-        title: [["no errors"], ["up to 2"]],
-        column: "errors",
+        part: 'O',
+        title: [['no errors'], ['up to 2']],
+        column: 'errors',
         columns: 2,
       },
       ...{
         at: [0, 1],
-        axes: ["row", "dim"],
+        axes: ['row', 'dim'],
         first: 16,
         lines: 1,
-        unit: "",
-        blank: "hidden",
+        unit: '',
+        blank: 'hidden',
       },
     },
   ],
@@ -138,30 +127,30 @@ const PANELS = [
     blocks,
     {
       ...{
-        part: "block",
-        title: ["Mask of head 0: 8 queries", "Mask"],
+        part: 'block',
+        title: ['Mask of head 0: 8 queries', 'Mask'],
         size: [8, 8],
       },
       ...{
         block: [4, 4],
-        kinds: "kinds",
-        elements: "elements",
-        colours: ["", "now", "before"],
+        kinds: 'kinds',
+        elements: 'elements',
+        colours: ['', 'now', 'before'],
       },
       ...{
-        hidden: "pale now",
+        hidden: 'pale now',
         row: 1,
         dashed: 5,
-        order: [[0, "1st", "1"]],
+        order: [[0, '1st', '1']],
         now: [-1, 0],
       },
-      tips: ["skipped", "{row} {col}: {seen} seen, {bytes} bytes", "full"],
-      row_tips: ["row 0", "row 1"],
+      tips: ['skipped', '{row} {col}: {seen} seen, {bytes} bytes', 'full'],
+      row_tips: ['row 0', 'row 1'],
       ...{
         gos: { 0: 1, 1: 2 },
-        choice: "at_tile",
+        choice: 'at_tile',
         drawing: null,
-        drawn_choice: "drawn",
+        drawn_choice: 'drawn',
       },
     },
   ],
@@ -169,27 +158,27 @@ const PANELS = [
     columns,
     {
       ...{
-        part: "key",
-        title: [["all scores", "all"], ["block 0"]],
-        notes: [["m"], ["m"]],
+        part: 'key',
+        title: [['all scores', 'all'], ['block 0']],
+        notes: [['m'], ['m']],
       },
       ...{
-        column: "scores",
+        column: 'scores',
         ranges: [
           [0, 8],
           [0, 4],
         ],
         scale: [-1, 2],
-        name: "key",
-        noun: ":",
+        name: 'key',
+        noun: ':',
       },
       ...{
         bare: [0],
         levels: [[], [[1, true]]],
         pale: [[2, 6]],
-        pale_colour: "pale now",
+        pale_colour: 'pale now',
       },
-      ...{ blanks: [": hidden", ": skipped"], each: 4, colour: "S" },
+      ...{ blanks: [': hidden', ': skipped'], each: 4, colour: 'S' },
     },
   ],
   [
@@ -197,16 +186,16 @@ const PANELS = [
     {
       lines: [
         {
-          texts: ["a", "b"],
-          end: ["3 cycles"],
+          texts: ['a', 'b'],
+          end: ['3 cycles'],
           bold: true,
           datum: {},
-          end_datum: { figure: "cycles" },
+          end_datum: { figure: 'cycles' },
         },
         {
-          texts: ["the reason of this way is long"],
+          texts: ['the reason of this way is long'],
           end: [],
-          datum: { figure: "why" },
+          datum: { figure: 'why' },
           end_datum: {},
         },
       ],
@@ -215,41 +204,36 @@ const PANELS = [
   [
     flow,
     {
-      title: ["3 GPUs, each with two buffers", "3 GPUs"],
-      places: [0, 1, 2].map((gpu) =>
+      title: ['3 GPUs, each with two buffers', '3 GPUs'],
+      places: [0, 1, 2].map(gpu =>
         thing(
           { gpu },
           {
             name: `GPU ${gpu}`,
-            value: [["2 pairs", "2"], []],
-            note: ["queries 0"],
-            foot: ["m", "l"],
+            value: [['2 pairs', '2'], []],
+            note: ['queries 0'],
+            foot: ['m', 'l'],
           },
         ),
       ),
       // One goes from each GPU to the next one, and another shares its slot.
       items: [0, 1, 2]
-        .map((gpu) => {
+        .map(gpu => {
           const next = (gpu + 1) % 3,
             spots = [[next, 1], gpu ? [next, 0] : []],
             way = [
               [gpu, 0],
               [next, 1],
             ],
-            looks = {
-              texts: ["K, V of a GPU", "K"],
-              colour: "K",
-              pale: [0],
-              moves: [0],
-            };
+            looks = { texts: ['K, V of a GPU', 'K'], colour: 'K', pale: [0], moves: [0] };
           return thing({ gpu, round: 1 }, { ...looks, spots, way });
         })
         .concat(
           thing(
             { output: 1, gpu: 1 },
             {
-              texts: ["O"],
-              colour: "O",
+              texts: ['O'],
+              colour: 'O',
               pale: [],
               moves: [],
               way: [],
@@ -260,36 +244,33 @@ const PANELS = [
             },
           ),
         ),
-      slots: ["", "second buffer"],
+      slots: ['', 'second buffer'],
     },
   ],
   [
     lanes,
     {
-      groups: [0, 1].map((group) => ({
+      groups: [0, 1].map(group => ({
         ...{
-          title: "A run",
-          value: "9 µs",
-          note: "of 3 kernels",
+          title: 'A run',
+          value: '9 µs',
+          note: 'of 3 kernels',
           begins: [0, group],
         },
         ...{
           datum: { group },
-          tip: "tip",
+          tip: 'tip',
           marked: [[2, 4], null],
-          said: ["now", ""],
+          said: ['now', ''],
         },
       })),
       rows: [0, 0, 1].map((group, n) => ({
         ...{
           name: `stream ${n}`,
           datum: { row: n },
-          tip: "tip",
-          end: ["5%", "6%"],
-          ...{
-            colour: n ? "" : "K",
-            moments: n === 1 ? ["first", "second"] : [],
-          },
+          tip: 'tip',
+          end: ['5%', '6%'],
+          ...{ colour: n ? '' : 'K', moments: n === 1 ? ['first', 'second'] : [] },
           group,
           thin: n === 1,
         },
@@ -299,26 +280,13 @@ const PANELS = [
           row: 0,
           start: 0,
           end: 3,
-          texts: ["prefill of all", "prefill"],
-          value: "3 µs",
+          texts: ['prefill of all', 'prefill'],
+          value: '3 µs',
         },
-        {
-          row: 0,
-          start: 2,
-          end: 4,
-          part: 1,
-          texts: ["copy"],
-          since: 1,
-          early: ["soon"],
-        },
+        { row: 0, start: 2, end: 4, part: 1, texts: ['copy'], since: 1, early: ['soon'], early_tip: 'soon' },
         { row: 1, start: 1, end: 6, hatch: true, now: [1] },
-        { row: 2, start: 5, end: 9, texts: ["decode", "d"] },
-      ].map((span, n) =>
-        thing(
-          { span: n },
-          { part: 0, texts: [], value: "", hatch: false, colour: "K", ...span },
-        ),
-      ),
+        { row: 2, start: 5, end: 9, texts: ['decode', 'd'] },
+      ].map((span, n) => thing({ span: n }, { part: 0, texts: [], value: '', hatch: false, colour: 'K', ...span })),
       gaps: [
         thing(
           { gap: 0 },
@@ -326,21 +294,18 @@ const PANELS = [
             row: 0,
             start: 4,
             end: 7,
-            texts: ["3 µs", "3"],
+            texts: ['3 µs', '3'],
             late: 5,
-            colour: "V",
+            colour: 'V',
           },
         ),
-        thing(
-          { gap: 1 },
-          { row: 2, start: 1, end: 5, texts: ["4 µs"], late: null, now: [1] },
-        ),
+        thing({ gap: 1 }, { row: 2, start: 1, end: 5, texts: ['4 µs'], late: null, now: [1] }),
       ],
-      links: [{ start: [0, 3], end: [2, 5], text: "2 µs", now: [] }],
+      links: [{ start: [0, 3], end: [2, 5], text: '2 µs', now: [] }],
       ...{
         length: 10,
-        units: [[1, "µs"]],
-        note: "Where the times come from",
+        units: [[1, 'µs']],
+        note: 'Where the times come from',
         shown: [],
       },
     },
@@ -348,25 +313,16 @@ const PANELS = [
   [
     pages,
     {
-      ...{
-        title: ["Pool of 5 pages", "Pool"],
-        size: 4,
-        copies: [[], [[0, 4]]],
-        shown: [],
-      },
-      steps: [0, 1].map((step) =>
+      ...{ title: ['Pool of 5 pages', 'Pool'], size: 4, copies: [[], [[0, 4]]], shown: [] },
+      steps: [0, 1].map(step =>
         Array.from({ length: 5 }, (_, n) => ({
-          ...{
-            names: n < 2 ? "A" : "",
-            colours: n < 2 ? ["#123456"] : [],
-            fill: step + 1,
-          },
+          ...{ names: n < 2 ? 'A' : '', colours: n < 2 ? ['#123456'] : [], fill: step + 1 },
           ...{
             first: 4 * n,
             fresh: n ? [] : [0, 1],
             freed: n === 4,
-            texts: ["next", ""],
-            tip: "tip",
+            texts: ['next', ''],
+            tip: 'tip',
           },
         })),
       ),
@@ -375,16 +331,16 @@ const PANELS = [
   [
     tables,
     {
-      ...{ title: ["Block tables"], empty: "No sequence yet.", shown: [] },
+      ...{ title: ['Block tables'], empty: 'No sequence yet.', shown: [] },
       steps: [
         [],
-        ["A", "B"].map((name) => ({
+        ['A', 'B'].map(name => ({
           ...{
             name,
-            colour: "#123456",
+            colour: '#123456',
             pages: [7, 3],
-            texts: ["20 tokens", "20"],
-            tips: ["a", "b"],
+            texts: ['20 tokens', '20'],
+            tips: ['a', 'b'],
           },
         })),
       ],
@@ -393,16 +349,15 @@ const PANELS = [
 ];
 
 const boxOf = (width, em) => {
-  const wide = (text) => 0.5 * em * text.length;
+  const wide = text => 0.5 * em * text.length;
   return {
     ...{ x: 0, y: 0, width, em, small: em, narrow: width < 40 * em, wide },
-    fit: (texts, room) =>
-      texts.find((text) => wide(text) <= room) ?? texts.at(-1),
+    fit: (texts, room) => texts.find(text => wide(text) <= room) ?? texts.at(-1),
     lines: (text, room, most) => wrapped(text, room, most, wide),
-    colour: () => "#123456",
+    colour: () => '#123456',
     rgb: () => [1, 2, 3],
-    pale: () => "#123456",
-    ink: () => "#fff",
+    pale: () => '#123456',
+    ink: () => '#fff',
     image: () => null,
     ...{ exact: String, number: String, short: String },
     columns: {
@@ -420,11 +375,11 @@ const boxOf = (width, em) => {
       },
     },
     paint: {
-      text: "#000",
-      background: "#fff",
-      border: "#999",
-      panel: "#eee",
-      primary: "#06c",
+      text: '#000',
+      background: '#fff',
+      border: '#999',
+      panel: '#eee',
+      primary: '#06c',
     },
   };
 };
@@ -433,7 +388,7 @@ const drawn = (kind, panel, width, em, step) => {
     made = new Marks(em),
     height = (least + most) / 2;
   assert.ok(0 < least && least <= most);
-  kind.draw(panel, { ...boxOf(width, em), height, step, made, id: "p" });
+  kind.draw(panel, { ...boxOf(width, em), height, step, made, id: 'p' });
   return [made.list, height];
 };
 
@@ -466,74 +421,52 @@ for (const [width, em] of [
         assert.equal(new Set(ids).size, ids.length);
         for (const { rect, tip } of areas) {
           const [x, y, w, h] = rect;
-          assert.ok(
-            x >= 0 && y >= 0 && x + w <= width + 1 && y + h <= height + 1,
-          );
+          assert.ok(x >= 0 && y >= 0 && x + w <= width + 1 && y + h <= height + 1);
         }
         for (const [n, a] of areas.entries())
           for (const b of areas.slice(n + 1)) {
             const [x, y, w, h] = a.rect,
               [left, top, wide, high] = b.rect;
-            const apart =
-              x + w <= left + 1 ||
-              left + wide <= x + 1 ||
-              y + h <= top + 1 ||
-              top + high <= y + 1;
-            const within =
-              left >= x - 1 &&
-              left + wide <= x + w + 1 &&
-              top >= y - 1 &&
-              top + high <= y + h + 1;
+            const apart = x + w <= left + 1 || left + wide <= x + 1 || y + h <= top + 1 || top + high <= y + 1;
+            const within = left >= x - 1 && left + wide <= x + w + 1 && top >= y - 1 && top + high <= y + h + 1;
             assert.ok(apart || within, `${a.id} and ${b.id}`);
           }
       }
     });
 
-test("a press on blocks asks for a row, a step or a drawing", () => {
+test('a press on blocks asks for a row, a step or a drawing', () => {
   const [, panel] = PANELS.find(([kind]) => kind === blocks),
-    marksOf = (more) => drawn(blocks, { ...panel, ...more }, 760, 13, 1)[0],
+    marksOf = more => drawn(blocks, { ...panel, ...more }, 760, 13, 1)[0],
     areaOf = (marks, part) => marks.find(({ datum }) => datum?.part === part),
     plain = marksOf({}),
-    area = areaOf(plain, "block");
-  assert.equal(areaOf(plain, "row").press({ part: "row", row: 1 }), null);
-  assert.deepEqual(areaOf(plain, "row").press({ part: "row", row: 0 }), [
-    "at_tile",
-    "0",
-  ]);
+    area = areaOf(plain, 'block');
+  assert.equal(areaOf(plain, 'row').press({ part: 'row', row: 1 }), null);
+  assert.deepEqual(areaOf(plain, 'row').press({ part: 'row', row: 0 }), ['at_tile', '0']);
   assert.equal(area.press(area.grid.thing(3)), 2);
-  assert.deepEqual(area.press(area.grid.thing(1)), ["at_tile", "0"]);
-  assert.equal(area.grid.tip(2), "1 0: 5 seen, 64 bytes");
-  const byHand = areaOf(
-    marksOf({ drawing: { block: 4, drawn: [[0], [0, 1]] } }),
-    "block",
-  );
-  assert.deepEqual(byHand.press(byHand.grid.thing(2)), ["drawn", "0;1"]);
-  assert.deepEqual(byHand.press(byHand.grid.thing(1)), ["drawn", "0,1;0,1"]);
+  assert.deepEqual(area.press(area.grid.thing(1)), ['at_tile', '0']);
+  assert.equal(area.grid.tip(2), '1 0: 5 seen, 64 bytes');
+  const byHand = areaOf(marksOf({ drawing: { block: 4, drawn: [[0], [0, 1]] } }), 'block');
+  assert.deepEqual(byHand.press(byHand.grid.thing(2)), ['drawn', '0;1']);
+  assert.deepEqual(byHand.press(byHand.grid.thing(1)), ['drawn', '0,1;0,1']);
   assert.match(byHand.grid.tip(0), /press to hide block 0 of row 0/);
 });
 
-test("a map tells the error so far and the one before the step, and nothing of a hidden number", () => {
+test('a map tells the error so far and the one before the step, and nothing of a hidden number', () => {
   const [, panel] = PANELS.find(([kind]) => kind === map),
     { grid } = drawn(map, panel, 760, 13, 1)[0].find(({ datum }) => datum);
-  assert.deepEqual(grid.thing(1), { part: "O", row: 16, dim: 1 });
-  assert.equal(
-    grid.tip(1),
-    "O of row 16, dim 1\nso far 2 below float64\nbefore this step no error",
-  );
-  assert.equal(grid.tip(2), "O of row 17, dim 0: hidden");
+  assert.deepEqual(grid.thing(1), { part: 'O', row: 16, dim: 1 });
+  assert.equal(grid.tip(1), 'O of row 16, dim 1\nso far 2 below float64\nbefore this step no error');
+  assert.equal(grid.tip(2), 'O of row 17, dim 0: hidden');
 });
 
-test("a span tells its texts and its tip from its step on, and its early ones before", () => {
+test('a span tells its texts and its tip from its step on, and its early ones before', () => {
   const [, panel] = PANELS.find(([kind]) => kind === lanes),
-    seen = [0, 1].map((step) => {
+    seen = [0, 1].map(step => {
       const [marks] = drawn(lanes, panel, 1200, 16, step);
-      return [
-        marks.find(({ datum }) => datum?.span === 1).tip,
-        marks.some(({ text }) => text === "copy"),
-      ];
+      return [marks.find(({ datum }) => datum?.span === 1).tip, marks.some(({ text }) => text === 'copy')];
     });
   assert.deepEqual(seen, [
-    ["soon", false],
-    ["tip", true],
+    ['soon', false],
+    ['tip', true],
   ]);
 });

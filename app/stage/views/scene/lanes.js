@@ -178,7 +178,7 @@ export function draw(panel, box) {
       name = `${id} span ${n}`,
       now = isNow(span),
       made_yet = span.since === null || span.since <= step,
-      shown = made_yet || !span.early ? span : { texts: span.early, tip: span.early[0] ?? '' },
+      shown = made_yet || !span.early ? span : { texts: span.early, tip: span.early_tip },
       depth = now ? 0.95 : made_yet ? 0.8 : 0.3;
     until.set(key, x + 1);
     made.rect(name, bar, {
