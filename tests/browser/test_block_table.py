@@ -7,7 +7,7 @@ import numpy as np
 from browser.stepping import address, asked, choose, count, hover, point_at, press, read, step_of, walked
 from playwright.sync_api import expect
 
-from explainers.stories.block_table import kv_cache, walk_frames
+from explainers.stories.block_table import kv_cache, walk
 from kernels.catalog import KERNELS
 from kernels.core.request import Request
 from kernels.core.scope import Scope
@@ -40,7 +40,7 @@ def test_events_are_played_and_the_kernel_is_run_at_the_moment_where_one_stands(
     assert asked(page)["moment"] == "5"
     sequence, heads = int(asked(page)["sequence"]), int(asked(page)["num_heads"])
     plain = run_here("shared_prompt", item=sequence * heads, moment=5)
-    walk_says(page, walk_frames.walk(plain, "SABC"[sequence]).frames)
+    walk_says(page, walk.frames_of(plain, "SABC"[sequence]))
 
 
 def test_the_caches_link_says_its_step_once_and_from_1(visit):
@@ -69,7 +69,10 @@ def test_hovering_a_token_gives_its_addresses_and_shuffled_pages_change_them_and
     assert f"token {token} of E: logical block 2, slot 5; page {table[2]}, KV head 1" in tip
     assert f"16 pieces of 16 bytes at bytes {k[0]:,}, {k[1]:,}, ... ({k[1] - k[0]} apart)" in tip
     assert f"64 numbers of 4 bytes at bytes {v[0]:,}, {v[1]:,}, ... ({v[1] - v[0]} apart)" in tip
-    assert np.float32(re.search(r"score (\S+)", tip)[1]) == walk_frames.walk(run, "E").scores[token]
+    assert (
+        np.float32(re.search(r"score (\S+)", tip)[1])
+        == walk.view(run, walk.frames_of(run, "E"), "E", "#000")[1]["scores"][token]
+    )
     for part in ("pool", "K", "V"):  # the same token wherever it is drawn
         assert hover(page, "Walk", token=token, part=part) == tip
     page.mouse.click(*point_at(page, "Walk", token=token, part="bars"))
@@ -78,7 +81,7 @@ def test_hovering_a_token_gives_its_addresses_and_shuffled_pages_change_them_and
     said = read(page)
     choose(page, "shuffle", "1")
     assert step_of(page) == 4 and read(page)["title"] == said["title"]  # the same moment
-    walk_says(page, walk_frames.walk(moved, "E").frames)
+    walk_says(page, walk.frames_of(moved, "E"))
     press(page, "End")
     o = moved.arrays["o"][1, 3]
     assert np.array_equal(plain.arrays["o"], moved.arrays["o"])

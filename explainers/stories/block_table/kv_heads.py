@@ -8,10 +8,11 @@ import numpy as np
 import pandas as pd
 
 from explainers.stories.block_table import paging
-from explainers.stories.block_table.paging import Paged
+from explainers.stories.block_table.paging import WORDS, Paged
 from explainers.story import axes, stage
-from explainers.story.glossary import count, listed, short
+from explainers.story.glossary import count, short
 from explainers.story.scene import Group, Lane, Lanes, Scene, Span
+from explainers.story.words import Row
 from kernels.core.spec import KernelSpec
 from kernels.core.tensors import Tensor
 from kernels.run.results import Run
@@ -64,12 +65,12 @@ class HeadReads:
 
     @property
     def held(self) -> int:
-        """Returns the distinct bytes of K and V."""
+        """The distinct bytes of K and V."""
         return self.k.held + self.v.held
 
     @property
     def read(self) -> int:
-        """Returns all requested bytes of K and V."""
+        """All requested bytes of K and V."""
         return self.k.read + self.v.read
 
 
@@ -79,13 +80,13 @@ def accepts(spec: KernelSpec) -> bool:
 
 
 def kind(num_heads: int, num_kv_heads: int) -> str:
-    """Returns the field's name for a ratio of heads, with the ratio."""
+    """The field's name for a ratio of heads, with the ratio."""
     name = "MHA" if num_kv_heads == num_heads else "MQA" if num_kv_heads == 1 else "GQA"
     return f"{name} {num_heads}:{num_kv_heads}"
 
 
 def reads(run: Run) -> HeadReads:
-    """Returns the HeadReads of a whole Run.
+    """The HeadReads of a whole Run.
 
     Rule: the KV head of a load is the index of its element along the axis kv_head of the cache.
     """
@@ -107,7 +108,7 @@ def reads(run: Run) -> HeadReads:
 
 
 def _reads_of(loads: pd.DataFrame, cache: Tensor, sequence: np.ndarray) -> CacheReads:
-    """Returns the reads of one cache. sequence: of each load."""
+    """The reads of one cache. sequence: of each load."""
     unit, offset, width = cache.itemsize, loads.offset.to_numpy(np.int64), loads.bytes.to_numpy(np.int64)
     count = width // unit
     within = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
@@ -118,17 +119,19 @@ def _reads_of(loads: pd.DataFrame, cache: Tensor, sequence: np.ndarray) -> Cache
 
 
 def stage_of(found: Sequence[HeadReads], provenance: stage.Provenance, tabs: Sequence[stage.Tab] = ()) -> stage.Stage:
-    """Returns the whole stage, with a step for each query head. found: from `reads`, one for each ratio of heads."""
-    frames = [_frame(found, head) for head in range(found[0].num_heads)]
-    counted = "Counted in the traces over the whole cache. The KV head of a load is the index of its element along "
-    table = stage.table(reads_table(found), counted + "the cache's axis of KV heads.")
+    """The whole stage, with a step for each query head. found: from `reads`, one for each ratio of heads."""
+    frames, most, least = WORDS.frames(steps_of(found), {"view": "heads"}), found[0], found[-1]
+    ends = [{"title": one.title, "held": one.held, "each": one.k.least, "read": one.read} for one in (most, least)]
+    text = WORDS.say("reads", {"most": ends[0], "least": ends[1], "times": short(most.held / least.held, 3)})
+    table = stage.table(reads_table(found), WORDS.say("reads_rule", {}))
     return stage.Stage(
-        headline="Query heads in a group share the keys and values of one KV head.",
+        headline=WORDS.say("heads", {}),
         frames=frames,
         views=[stage.View("heads", "heads", "Heads", picture(found))],
         state=states(found),
-        tabs=[stage.Tab("reads", "Bytes held and read", [stage.text(reads_sentence(found)), table]), *tabs],
+        tabs=[stage.Tab("reads", "Bytes held and read", [stage.text(text), table]), *tabs],
         provenance=provenance,
+        questions=WORDS.questions(asked(found), len(frames) - 1),
     )
 
 
@@ -183,7 +186,7 @@ def _neighbours(numbers: Sequence[int]) -> list[list[int]]:
 
 
 def states(found: Sequence[HeadReads]) -> list[stage.State]:
-    """Returns the strip: the held bytes and the bytes read so far, for each ratio of heads."""
+    """The strip: the held bytes and the bytes read so far, for each ratio of heads."""
     entries = []
     for one in found:
         read = np.cumsum(one.by_head).tolist()
@@ -194,28 +197,29 @@ def states(found: Sequence[HeadReads]) -> list[stage.State]:
     return entries
 
 
-def _frame(found: Sequence[HeadReads], head: int) -> dict[str, object]:
-    reads_of = [next(kv_head for query_head, kv_head in one.links if query_head == head) for one in found]
-    said = []
-    for n, (one, kv_head) in enumerate(zip(found, reads_of)):
-        its, others = "it" if n else "its KV head", sum(other == kv_head for _, other in one.links) - 1
-        has = f"shares {its} with {count(others, 'other')}" if others else f"has {its} for itself"
-        said.append(f"{has} ({one.title})")
-    asks = f"Query head {head} asks for {found[0].by_head[head]:,} bytes of K and V."
-    sentence = f"{asks} It {listed(said)}."
-    if head and found[0].by_head[head] == found[0].by_head[0]:  # what is new
-        known = [one.title for one, own in zip(found, reads_of) if any(q < head and kv == own for q, kv in one.links)]
-        again = f" In {listed(known)}, an earlier query head has read them, too." if known else ""
-        sentence = f"Query head {head} asks for as many bytes.{again}"
-    return {
-        "tile": reads_of[min(1, len(found) - 1)],
-        "title": f"Query head {head}",
-        "sentence": sentence,
-    }
+def steps_of(found: Sequence[HeadReads]) -> list[Row]:
+    """A row for each query head.
+
+    ratios: a row for each ratio of heads: title, others (query heads that read its KV head, too), known (whether an
+        earlier one has read it).
+    """
+    rows = []
+    for head, asks in enumerate(found[0].by_head):
+        ratios, stores = [], []
+        for one in found:
+            store = next(store for query, store in one.links if query == head)
+            sharers = [query for query, other in one.links if other == store]
+            ratios.append({"title": one.title, "others": len(sharers) - 1, "known": min(sharers) < head})
+            stores.append(store)
+        again = head > 0 and asks == found[0].by_head[0]
+        rows.append(
+            {"tile": stores[min(1, len(found) - 1)], "head": head, "asks": asks, "again": again, "ratios": ratios}
+        )
+    return rows
 
 
 def reads_table(found: Sequence[HeadReads]) -> pd.DataFrame:
-    """Returns a row for each ratio of heads: bytes held, bytes read, and reads of each byte for a sequence."""
+    """A row for each ratio of heads: bytes held, bytes read, and reads of each byte for a sequence."""
     return pd.DataFrame(
         [
             {
@@ -234,18 +238,7 @@ def _times(cache: CacheReads) -> str:
     return str(cache.least) if cache.least == cache.most else f"{cache.least} to {cache.most}"
 
 
-def reads_sentence(found: Sequence[HeadReads]) -> str:
-    """Returns the saving of shared KV heads in sentences."""
-    most, least = found[0], found[-1]
-    return (
-        f"{most.title} holds {most.held:,} bytes and reads each {most.k.least} time for a sequence. "
-        f"{least.title} holds {short(most.held / least.held, 3)} times less, {least.held:,} bytes, and reads each "
-        f"{least.k.least} times. The kernel asks for as many bytes: {most.read:,} and {least.read:,}. "
-        "A cache can serve the later reads of a byte, or a kernel can share it among query heads."
-    )
-
-
-def asked(found: Sequence[HeadReads]) -> dict[str, object]:
+def asked(found: Sequence[HeadReads]) -> Row:
     """The names for the questions about the gain of grouped queries.
 
     full, least: the ratios with the most and with the least bytes. times: their quotient.

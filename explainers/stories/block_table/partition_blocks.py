@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from explainers.charts.palette import AXIS, OKABE_ITO
-from explainers.stories.block_table.paging import Paged, lengths
+from explainers.stories.block_table.paging import WORDS, Paged, lengths
 from explainers.stories.block_table.partitions import partition_of
 from explainers.story import stage
 from kernels.run.results import Run
@@ -17,40 +17,33 @@ BATCHES = (1, 4, 16, 64)
 
 
 def blocks(run_v1: Run, run_v2: Run, multiprocessors: int, device: str) -> list[stage.Block]:
-    """Returns the grids of this cache, and the sizes at which each kernel fills a GPU.
+    """The grids of this cache, and the sizes at which each kernel fills a GPU.
 
     multiprocessors, device: the number of SMs, and the GPU's name.
     """
-    said = f"Thread blocks with {HEADS} query heads, partitions of {PARTITION} tokens"
+    names = {"heads": HEADS, "partition": PARTITION, "count": multiprocessors, "device": device}
+    first = fill_table(HEADS, PARTITION, multiprocessors).iloc[0]
+    names |= {"v1": int(first["V1 blocks"]), "v2_from": int(first["V2 fills it from"])}
+    names["enough"] = -(-multiprocessors // HEADS)
+    chart = stage.chart(
+        blocks_chart(blocks_table(HEADS, PARTITION), multiprocessors),
+        "Thread blocks of V1 and V2 against context length, for 1 to 64 sequences, and the number of SMs",
+        "V1 has heads x sequences blocks, V2 as many for each partition.",
+        f"Thread blocks with {HEADS} query heads, partitions of {PARTITION} tokens",
+    )
+    filling = "Fills it: at least one block per SM. From: the shortest context length."
+    launched = "Grids as launched. A block of V2 without a token of its sequence leaves at once."
     return [
         stage.heading("Thread blocks of this cache"),
-        stage.table(
-            grids(run_v1, run_v2),
-            "Grids as launched. A block of V2 without a token of its sequence leaves at once.",
-        ),
+        stage.table(grids(run_v1, run_v2), launched),
         stage.heading("Enough blocks to fill the GPU"),
-        stage.text(fill_sentence(HEADS, PARTITION, multiprocessors, device), "modelled"),
-        stage.row(
-            [
-                stage.chart(
-                    blocks_chart(blocks_table(HEADS, PARTITION), multiprocessors),
-                    "Thread blocks of V1 and V2 against context length, for 1 to 64 sequences, and the number of SMs",
-                    "V1 has heads x sequences blocks, V2 as many for each partition.",
-                    said,
-                )
-            ],
-            [
-                stage.table(
-                    fill_table(HEADS, PARTITION, multiprocessors),
-                    "Fills it: at least one block per SM. From: the shortest context length.",
-                )
-            ],
-        ),
+        stage.text(WORDS.say("fill", names), "modelled"),
+        stage.row([chart], [stage.table(fill_table(HEADS, PARTITION, multiprocessors), filling)]),
     ]
 
 
 def grids(run_v1: Run, run_v2: Run) -> pd.DataFrame:
-    """Returns kernel, grid, blocks, blocks with tokens, threads and shared bytes of each launch, from the plans."""
+    """Kernel, grid, blocks, blocks with tokens, threads and shared bytes of each launch, from the plans."""
     rows = []
     for run in (run_v1, run_v2):
         request, size = run.request, partition_of(run.request)
@@ -72,7 +65,7 @@ def grids(run_v1: Run, run_v2: Run) -> pd.DataFrame:
 
 
 def blocks_table(heads: int, partition: int) -> pd.DataFrame:
-    """Returns context length, batch, kernel and blocks, by formula."""
+    """Context length, batch, kernel and blocks, by formula."""
     rows = [
         (length, batch, kernel, heads * batch * (1 if kernel == "V1" else -(-length // partition)))
         for length in LENGTHS
@@ -83,7 +76,7 @@ def blocks_table(heads: int, partition: int) -> pd.DataFrame:
 
 
 def blocks_chart(table: pd.DataFrame, multiprocessors: int) -> alt.LayerChart:
-    """Returns the thread blocks against context length. The rule is one block per SM."""
+    """The thread blocks against context length. The rule is one block per SM."""
     colours = [OKABE_ITO[c] for c in ("vermillion", "orange", "green", "blue")]
     ticks = alt.Axis(values=list(LENGTHS[::2]), format="d", grid=False)
     x = alt.X("context length:Q", scale=alt.Scale(type="log", base=2), axis=ticks)
@@ -104,7 +97,7 @@ def blocks_chart(table: pd.DataFrame, multiprocessors: int) -> alt.LayerChart:
 
 
 def fill_table(heads: int, partition: int, multiprocessors: int) -> pd.DataFrame:
-    """Returns sequences, V1 blocks, whether V1 fills the GPU, and the shortest context for V2 to fill it."""
+    """Sequences, V1 blocks, whether V1 fills the GPU, and the shortest context for V2 to fill it."""
     rows = []
     for batch in (1, 2, 4, 8, 16, 32, 64):
         blocks = heads * batch
@@ -119,15 +112,3 @@ def fill_table(heads: int, partition: int, multiprocessors: int) -> pd.DataFrame
             }
         )
     return pd.DataFrame(rows)
-
-
-def fill_sentence(heads: int, partition: int, multiprocessors: int, device: str) -> str:
-    """Returns the contexts at which V2 is worth its second launch, in sentences."""
-    first = fill_table(heads, partition, multiprocessors).iloc[0]
-    enough = -(-multiprocessors // heads)
-    return (
-        f"{device} has {multiprocessors} SMs. Each SM needs at least one block. One sequence with {heads} query heads "
-        f"gives V1 {first['V1 blocks']} blocks, at any context length. V2 has enough from a context of "
-        f"{first['V2 fills it from']:,} tokens on. V1 has enough from {enough} sequence{'s' if enough > 1 else ''} on. "
-        "But one long context among short ones still keeps one block busy after all others."
-    )

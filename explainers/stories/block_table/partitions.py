@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
-from explainers.stories.block_table import block_table, paging
+from explainers.stories.block_table import paging, walk
 from explainers.stories.block_table.paging import WORDS, Paged
 from explainers.story import probed, scene, stage
 from explainers.story.glossary import phase_title, short
@@ -25,12 +25,12 @@ CACHES = {"K": "walk_k", "V": "walk_v"}  # cache -> the phase that reads it
 
 def accepts(spec: KernelSpec) -> bool:
     """Whether the kernel (V2) walks pages in partitions, and logs their m, l and weights."""
-    return block_table.accepts(spec) and probed.logs(spec, NEEDS) and spec.constant_of("partition") is not None
+    return walk.accepts(spec) and probed.logs(spec, NEEDS) and spec.constant_of("partition") is not None
 
 
 def accepts_whole(spec: KernelSpec) -> bool:
     """Whether the kernel (V1) walks pages with one block for each query head."""
-    return block_table.accepts(spec) and not accepts(spec) and probed.sample(spec).plan.launches[0].blocks_per_item == 1
+    return walk.accepts(spec) and not accepts(spec) and probed.sample(spec).plan.launches[0].blocks_per_item == 1
 
 
 def partition_of(request: Request) -> int:

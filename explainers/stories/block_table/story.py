@@ -4,13 +4,13 @@ from dataclasses import replace
 
 from explainers.models import threads
 from explainers.stories.block_table import (
-    block_table,
     generated_text,
     kv_cache,
     kv_heads,
     partitions,
     ranges,
     serving,
+    walk,
 )
 from explainers.stories.block_table.paging import WORDS
 from explainers.stories.block_table.subjects import (
@@ -31,10 +31,10 @@ from kernels.core.spec import KernelSpec
 class Paging(Story[Subject]):
     """A view of the cache, or a view of the kernels that read it."""
 
-    WANTS = block_table.WANTS
+    WANTS = walk.WANTS
 
     def refusal(self, spec: KernelSpec) -> str:
-        return block_table.refusal(spec)
+        return walk.refusal(spec)
 
     def stage(self, subject: Subject, runner: Runner) -> Stage:
         match subject:
@@ -59,12 +59,11 @@ def _asking(result: Stage, names: dict[str, object]) -> Stage:
     return replace(result, questions=WORDS.questions(names, len(result.frames) - 1))
 
 
-def _walk(walk: Walk, runner: Runner) -> Stage:
-    run = runner.run(walk.request)
-    shuffled = [stage.Tab("shuffle", "Shuffled, compared")] if walk.plain else []
+def _walk(subject: Walk, runner: Runner) -> Stage:
+    run = runner.run(subject.request)
+    shuffled = [stage.Tab("shuffle", "Shuffled, compared")] if subject.plain else []
     more, live = [*shuffled, stage.BUILDS, stage.DATA], runner.live_gpu()
-    result = block_table.stage_of(run, walk.name, walk.colour, runner.provenance(run), more, live, walk.names)
-    return _asking(result, block_table.asked(run, result, walk.name))
+    return walk.stage_of(run, subject.name, subject.colour, runner.provenance(run), more, live, subject.names)
 
 
 def _partitions(both: Partitions, runner: Runner) -> Stage:
@@ -88,8 +87,7 @@ def _heads(heads: Heads, runner: Runner) -> Stage:
     runs = [runner.run(request) for request in heads.requests]
     found = [kv_heads.reads(run) for run in runs]
     result = kv_heads.stage_of(found, runner.provenance(runs[0]), [stage.BUILDS, stage.DATA])
-    asking = _asking(result, kv_heads.asked(found))
-    return replace(asking, views=[*result.views, *threads.own_view(runs[0])])
+    return replace(result, views=[*result.views, *threads.own_view(runs[0])])
 
 
 STORY = Paging()

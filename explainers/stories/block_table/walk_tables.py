@@ -6,39 +6,39 @@ import numpy as np
 import pandas as pd
 
 from explainers.stories.block_table import paging
-from explainers.stories.block_table.paging import Paged
-from explainers.stories.block_table.walk_frames import Walk
+from explainers.stories.block_table.paging import WORDS, Paged
 from explainers.story import axes, stage
+from explainers.story.words import Names
 from kernels.run.results import Run
 from kernels.trace.memory import model
 
 
-def layouts_blocks(walk_story: Walk, run: Run) -> list[stage.Block]:
-    """Returns the reason for the split of K by x: a table and its sentence."""
-    table = layouts_table(walk_story, run)
-    derived = "The first row has the logged addresses. The other rows follow from its tokens and pieces. A "
-    return [
-        stage.text(layouts_sentence(table)),
-        stage.table(table, derived + "line is a byte offset / 128, a sector / 32."),
-    ]
+def layouts_blocks(frames: Sequence[Names], run: Run) -> list[stage.Block]:
+    """The reason for the split of K by x: a table and its sentence."""
+    table = layouts_table(frames, run)
+    keys = {"lanes": "lanes", "lines": "128-byte lines", "bytes": "bytes per lane", "loads": "loads per 16 bytes"}
+    here, by_token, whole = [{key: int(row[name]) for key, name in keys.items()} for _, row in table.iterrows()]
+    text = WORDS.say("layouts", {"here": here, "by_token": by_token, "whole": whole})
+    return [stage.text(text), stage.table(table, WORDS.say("layouts_rule", {}))]
 
 
 def shuffle_blocks(plain: Run, shuffled: Run, names: Sequence[str], seed: int) -> list[stage.Block]:
-    """Returns the comparison of outputs, bit for bit, of the same tokens at other addresses."""
+    """The comparison of outputs, bit for bit, of the same tokens at other addresses."""
     table = shuffle_table(plain, shuffled, names)
-    same = (table["equal bit for bit"] == "yes").all()
-    found = "the same output, bit for bit, in every sequence and head." if same else "and the output differs."
-    said = f"The pages were moved by a random permutation (seed {seed}) and the block tables rewritten: other addresses"
-    return [stage.note(f"{said}, {found}", "good" if same else "bad"), stage.table(table)]
+    same = bool((table["equal bit for bit"] == "yes").all())
+    return [
+        stage.note(WORDS.say("shuffled", {"seed": seed, "same": same}), "good" if same else "bad"),
+        stage.table(table),
+    ]
 
 
-def layouts_table(walk_story: Walk, run: Run) -> pd.DataFrame:
-    """Returns the cost of the walk's first K request, as logged and in other layouts of K.
+def layouts_table(frames: Sequence[Names], run: Run) -> pd.DataFrame:
+    """The cost of the walk's first K request, as logged and in other layouts of K.
 
     Columns: layout, loads per thread and 16 bytes, bytes per load, 128-byte lines, 32-byte sectors.
     Rule: a line is a byte offset / 128, a sector / 32. Each lane's token and piece give the offsets in other layouts.
     """
-    frame = next(f for f in walk_story.frames if f["phase"] == "walk_k")
+    frame = next(f for f in frames if f["phase"] == "walk_k")
     paged = Paged(run.request)
     size, x, item = paged.block_size, paged.x, paged.k[1].itemsize
     here = [offset - frame["base"] for offset in frame["request"] if offset is not None]
@@ -65,19 +65,8 @@ def layouts_table(walk_story: Walk, run: Run) -> pd.DataFrame:
     )
 
 
-def layouts_sentence(table: pd.DataFrame) -> str:
-    """Returns the table in a sentence."""
-    here, rows, columns = (table.iloc[n] for n in range(3))
-    return (
-        f"One load of the first warp has {here['lanes']} lanes with 16 bytes each. With the split by x, neighbouring "
-        f"lanes read neighbouring bytes: {here['128-byte lines']} lines of 128 bytes. Token by token, the bytes would "
-        f"be in {rows['128-byte lines']} lines. A lane would read {columns['bytes per lane']} bytes at a time "
-        f"without the split. It would need {columns['loads per 16 bytes']} loads in place of one."
-    )
-
-
 def shuffle_table(plain: Run, shuffled: Run, names: Sequence[str]) -> pd.DataFrame:
-    """Returns for each sequence its pages in both runs, and whether the outputs are equal bit for bit."""
+    """For each sequence its pages in both runs, and whether the outputs are equal bit for bit."""
     output = Paged(plain.request).o[1].name
     rows: list[dict[str, object]] = []
     for n, name in enumerate(names):
@@ -85,8 +74,8 @@ def shuffle_table(plain: Run, shuffled: Run, names: Sequence[str]) -> pd.DataFra
         rows.append(
             {
                 "sequence": name,
-                "pages as allocated": _spaced(paging.pages_of(plain, n)),
-                "pages shuffled": _spaced(paging.pages_of(shuffled, n)),
+                "pages as allocated": " ".join(map(str, paging.pages_of(plain, n))),
+                "pages shuffled": " ".join(map(str, paging.pages_of(shuffled, n))),
                 "first numbers of O, head 0": ", ".join(f"{float(v):.5f}" for v in b[0, :3]),
                 "largest difference of O": float(np.abs(a.astype(np.float64) - b.astype(np.float64)).max()),
                 "equal bit for bit": "yes" if np.array_equal(a, b) else "no",
@@ -96,7 +85,7 @@ def shuffle_table(plain: Run, shuffled: Run, names: Sequence[str]) -> pd.DataFra
 
 
 def addresses_table(run: Run, limit: int = 64) -> pd.DataFrame:
-    """Returns the stored bytes of each token in the cache, from the logged stores.
+    """The stored bytes of each token in the cache, from the logged stores.
 
     Columns: token, slot, page, first K byte, K pieces, first V byte, V numbers. The address of a token's first byte of
     V gives its slot.
@@ -124,7 +113,3 @@ def addresses_table(run: Run, limit: int = 64) -> pd.DataFrame:
             }
         )
     return pd.DataFrame(rows)
-
-
-def _spaced(numbers: list[int]) -> str:
-    return " ".join(map(str, numbers))

@@ -6,7 +6,7 @@ import re
 import numpy as np
 import pytest
 
-from explainers.stories.block_table import block_table, kv_cache, walk_frames, walk_tables
+from explainers.stories.block_table import kv_cache, walk, walk_tables
 from explainers.story import stage
 from kernels.catalog import KERNELS
 from kernels.core import reference
@@ -32,10 +32,9 @@ def test_each_walk_step_is_one_page_of_the_table_in_k_then_in_v(preset, name, se
     run = run_of(preset, name, item, 5, settings, **shape)
     problem = run.request.problem
     table, length, layout = problem.block_tables[1], problem.context_lens[1], problem.layout
-    story = walk_frames.walk(run, "S")
-    assert (story.sequence, story.head, story.kv_head) == (1, 2, 1)
+    frames = walk.frames_of(run, "S")
     for phase, tensor in (("walk_k", "K"), ("walk_v", "V")):
-        steps = [f for f in story.frames if f["phase"] == phase]
+        steps = [f for f in frames if f["phase"] == phase]
         assert [f["logical"] for f in steps] == list(range(len(table)))
         for entry, step in enumerate(steps):
             tokens = min(16, length - 16 * entry)
@@ -50,14 +49,15 @@ def test_each_walk_step_is_one_page_of_the_table_in_k_then_in_v(preset, name, se
                 for slot in range(tokens)
                 for o in (layout.k_offsets if tensor == "K" else layout.v_offsets)(table[entry], 1, slot)
             }
-    assert story.frames[-1].get("written") and all(f["sentence"].endswith(".") and f["lines"] for f in story.frames)
-    tiles = [f["tile"] for f in story.frames]
+    assert frames[-1].get("written") and all(f["sentence"].endswith(".") and f["lines"] for f in frames)
+    tiles = [f["tile"] for f in frames]
     assert tiles == sorted(tiles) and tiles[0] == 0
 
 
 def test_scores_and_weights_are_those_of_float64():
     run = run_of("churn", item=9, alibi=True)
-    story, problem = walk_frames.walk(run, "F"), run.request.problem
+    frames, problem = walk.frames_of(run, "F"), run.request.problem
+    columns = walk.view(run, frames, "F", "#000")[1]
     k, _ = problem.layout.gather(
         run.arrays["k_cache"], run.arrays["v_cache"], problem.block_tables[2], problem.context_lens[2]
     )
@@ -66,13 +66,14 @@ def test_scores_and_weights_are_those_of_float64():
         problem.scale * (k[:, 0].astype(np.float64) @ run.arrays["q"][2, 1].astype(np.float64))
         + problem.slopes[1] * distance
     )
-    assert np.allclose(story.scores, s, atol=1e-5) and np.allclose(story.weights, np.exp(s - s.max()), atol=1e-5)
-    softmax = next(f for f in story.frames if f["phase"] == "softmax")
+    assert np.allclose(columns["scores"], s, atol=1e-5)
+    assert np.allclose(columns["weights"], np.exp(s - s.max()), atol=1e-5)
+    softmax = next(f for f in frames if f["phase"] == "softmax")
     assert softmax["m"] == pytest.approx(s.max(), abs=1e-5) and softmax["l"] == pytest.approx(
         np.exp(s - s.max()).sum(), rel=1e-5
     )
     assert np.allclose(
-        story.o,
+        columns["o"],
         reference.decode_attention(
             run.arrays["q"][2],
             *problem.layout.gather(
@@ -86,18 +87,19 @@ def test_scores_and_weights_are_those_of_float64():
 
 
 def test_the_partitions_of_v2_are_combined_and_the_split_by_x_is_counted_from_the_logged_lanes():
-    story = walk_frames.walk(run_of("churn", "paged_v2", 1, 0, (("PARTITION", 32),)), "D")
-    assert [f["title"].split(" · ")[0] for f in story.frames if f["phase"] == "softmax"] == [
+    frames = walk.frames_of(run_of("churn", "paged_v2", 1, 0, (("PARTITION", 32),)), "D")
+    assert [f["title"].split(" · ")[0] for f in frames if f["phase"] == "softmax"] == [
         "Partition 0",
         "Partition 1",
         "Partition 2",
     ]
-    assert story.frames[-2]["phase"] == "combine" and "combines 3 partitions" in story.frames[-2]["sentence"]
+    assert frames[-2]["phase"] == "combine" and "combines 3 partitions" in frames[-2]["sentence"]
     run = run_of("two_chats")
-    table = walk_tables.layouts_table(walk_frames.walk(run, "A"), run)
+    frames = walk.frames_of(run, "A")
+    table = walk_tables.layouts_table(frames, run)
     assert table["128-byte lines"].tolist()[:2] == [4, 16] and table["32-byte sectors"].tolist()[:2] == [16, 16]
     assert table["loads per 16 bytes"].tolist() == [1, 1, 4] and (table["lanes"] == 32).all()
-    assert "4 lines of 128 bytes" in walk_tables.layouts_sentence(table)
+    assert "4 lines of 128 bytes" in walk_tables.layouts_blocks(frames, run)[0]["text"]
 
 
 def test_the_event_sentences_say_what_the_manager_did_and_what_is_wasted():
@@ -186,14 +188,14 @@ def test_a_history_has_a_step_for_each_event_and_its_chart_begins_with_the_empty
 
 def test_the_strip_of_a_walk_says_entry_page_and_byte_and_adds_up_what_is_read():
     run = run_of("churn", item=4)
-    story = walk_frames.walk(run, "E")
-    made = block_table.stage_of(run, "E", "#0098F3", stage.provenance(run))
+    made = walk.stage_of(run, "E", "#0098F3", stage.provenance(run))
+    frames = made.frames
     strip = {state.name: list(state.values) for state in made.state}
     assert [v for v in strip["names"] if v] == [f"page {page}" for page in (12, 13, 2, 3, 0)] * 2
     assert strip["block table"][1] == "entry 0" and strip["first byte"][1] == "98,304 of K"
-    softmax = next(n for n, f in enumerate(story.frames) if f["phase"] == "softmax")
-    assert strip["max m"][softmax - 1] is None and strip["max m"][-1] == story.frames[softmax]["m"]
-    assert strip["sum l"][-1] == story.frames[softmax]["l"]
+    softmax = next(n for n, f in enumerate(frames) if f["phase"] == "softmax")
+    assert strip["max m"][softmax - 1] is None and strip["max m"][-1] == frames[softmax]["m"]
+    assert strip["sum l"][-1] == frames[softmax]["l"]
     frame = run.trace.frame("event", "space", "bytes")
     loads = frame[(frame.event == "load") & (frame.space == "global")].bytes.sum()
     assert strip["read so far"][-1] == loads
@@ -203,8 +205,9 @@ def test_the_strip_of_a_walk_says_entry_page_and_byte_and_adds_up_what_is_read()
 @pytest.mark.parametrize("name", ["paged_v1", "paged_v2"])
 def test_the_view_of_a_walk_says_what_the_problem_holds(name):
     run = run_of("churn", name, item=9)
-    problem, story = run.request.problem, walk_frames.walk(run, "F")
-    meta, columns = block_table.view(run, story, "F", "#56B4E9")
+    problem, frames = run.request.problem, walk.frames_of(run, "F")
+    meta, columns = walk.view(run, frames, "F", "#56B4E9")
+    assert (meta["head"], meta["kv_head"]) == (1, 0)
     layout = problem.layout
     assert (meta["page_bytes"], meta["x"], meta["size"], meta["pages"]) == (
         layout.page_bytes,

@@ -102,8 +102,6 @@ def test_when_v2_fills_the_gpu(runs):
     assert row.to_dict() == {"V1": 128, "V2": 1024}
     chart = str(partition_blocks.blocks_chart(blocks, 132).to_dict())
     assert "132 SMs" in chart and "fontSize" not in chart  # the page's own size, which grows with the window
-    said = partition_blocks.fill_sentence(32, 512, 132, "An H200")
-    assert "a context of 2,049 tokens on. V1 has enough from 5 sequences on." in said
     made = partition_blocks.blocks(*runs, 132, "An H200")
     assert (
         "a context of 2,049 tokens on. V1 has enough from 5 sequences" in made[3]["text"]
@@ -168,7 +166,7 @@ def test_the_stage_has_a_step_for_each_query_head_and_a_named_panel_for_each_rat
     strip = {state.name: list(state.values) for state in made.state}
     for one in found:
         assert strip[f"{kv_heads.kind(4, one.num_kv_heads)} asked for"][-1] == one.read
-    assert "4 times less" in kv_heads.reads_sentence(found)
+    assert "4 times less" in made.tabs[0].blocks[0]["text"]
     assert kv_heads.reads_table(found)["each K byte is read"].tolist() == ["1", "2", "4"]
     assert kv_heads.kind(32, 32).startswith("MHA") and kv_heads.kind(1, 1).startswith("MHA")
     assert (kv_heads.kind(32, 8), kv_heads.kind(32, 1)) == ("GQA 32:8", "MQA 32:1")

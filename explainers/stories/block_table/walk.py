@@ -1,0 +1,337 @@
+"""The walk of one query head through its block table, page by page, from the logged loads."""
+
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import NotRequired, TypedDict, cast
+
+import numpy as np
+import pandas as pd
+
+from explainers.models import grid, threads
+from explainers.stories.block_table import paging
+from explainers.stories.block_table.paging import WORDS, Paged
+from explainers.stories.block_table.walk_tables import layouts_blocks
+from explainers.story import axes, probed, stage
+from explainers.story.frames import Frame, Number
+from explainers.story.glossary import phase_title
+from explainers.story.words import Row
+from kernels.core.spec import KernelSpec
+from kernels.run.results import Run
+from kernels.trace import steps as cutting
+from kernels.trace.kinds import READS
+
+NEEDS = {"score": ("token",), "p": ("token",), "m": (), "l": (), "o": ("dim",)}
+WANTS = ("walk_k", "softmax", "walk_v", "write", "score", "p", "m", "l", "o")
+# phase -> the events in its words. Without them, it has the words of any phase.
+EVENTS = {"load_q": set(), "softmax": {"m", "l", "p"}, "write_part": set(), "write": {"o"}}
+EVENTS["combine"] = {"m_all", "l_all", "weight"}
+
+
+class WalkFrame(Frame):
+    """A step of a walk through a block table. A step of K or V is one page by one warp.
+
+    about: the words that it has: load_q, page, softmax, write_part, combine, write, other.
+    logical, page: the entry of the block table and its page.
+    entry_offset: the byte of the entry in the block tables.
+    base: the first byte of the page's part of the KV head.
+    warp, tokens: the warp, and the first and last token.
+    tensor, role: the cache, and k or v.
+    request, low, bytes: byte offset of each lane's first load (None for an idle lane), the lowest byte, and all bytes.
+    m, l: of a softmax or a combination.
+    written: the step writes O.
+    read: the step's bytes from global memory.
+    moment: the step of the trace.
+    """
+
+    about: str
+    read: int
+    moment: int
+    logical: NotRequired[int]
+    page: NotRequired[int]
+    entry_offset: NotRequired[int]
+    base: NotRequired[int]
+    warp: NotRequired[int]
+    tokens: NotRequired[list[int]]
+    tensor: NotRequired[str]
+    role: NotRequired[str]
+    request: NotRequired[list[int | None]]
+    low: NotRequired[int]
+    bytes: NotRequired[int]
+    m: NotRequired[Number]
+    l: NotRequired[Number]
+    written: NotRequired[bool]
+
+
+class WalkMeta(TypedDict):
+    """The fields of the view.
+
+    name, colour, table, length: the sequence, its pages and its tokens.
+    size: slots of a page. pages: of the pool.
+    others: page -> slots with tokens of other sequences.
+    head, kv_head, kv_heads: the query head, its KV head, and the number of KV heads.
+    page_bytes: of a page and KV head.
+    item: bytes of an element. x: elements of a piece of K.
+    partitioned: the kernel cuts the context.
+
+    Columns: scores, weights [length] as logged (weights are not divided by l), o [head_dim].
+    """
+
+    frames: list[WalkFrame]
+    name: str
+    colour: str
+    table: list[int]
+    length: int
+    size: int
+    pages: int
+    others: dict[int, int]
+    kv_head: int
+    kv_heads: int
+    page_bytes: int
+    item: int
+    head_dim: int
+    x: int
+    head: int
+    partitioned: bool
+
+
+def accepts(spec: KernelSpec) -> bool:
+    """Whether the kernel computes attention over pages in marked walks of K and V, and logs scores, weights, m, l and
+    output."""
+    return not refusal(spec)
+
+
+def refusal(spec: KernelSpec) -> str:
+    """The reason against a kernel in a sentence, or ""."""
+    if not paging.accepts(spec):
+        return f"{spec.name} does not attend to a cache in pages."
+    lacking = sorted({"walk_k", "walk_v"} - set(probed.marks(spec)))
+    if lacking:
+        return f"{spec.name} does not mark {', '.join(lacking)}. Add a mark for each."
+    return probed.without_events(spec, NEEDS)
+
+
+# ---- data ----
+
+
+def frames_of(run: Run, name: str) -> list[WalkFrame]:
+    """The steps of a Run over one query head of one sequence, with their words. name: the sequence."""
+    paged, sites = Paged(run.request), run.sites
+    sequence, head = paged.place
+    cut = cutting.cut(run.trace, sites)
+    records = run.trace.frame()
+    words = {column: records[column].astype(str) for column in ("event", "tensor", "space")}
+    places = np.array([site.place if site.kind != "mark" else "" for site in sites])
+    records = records.assign(step=cut.of_record, place=places[sites.index(run.trace.table)], **words)
+    length, partitions = int(paging.lengths(run)[sequence]), run.request.plan.launches[0].blocks_per_item
+    pages = -(-length // paged.block_size)
+    rows: list[Row] = []
+    for number, part in records[records.step >= 0].groupby("step"):
+        step = cut.table.loc[number]
+        in_partition = int(step.block) % partitions if partitions > 1 else None
+        common = {"phase": step.phase, "block": int(step.block), "moment": int(step.name), "partition": in_partition}
+        common |= {"titled": partitions > 1 and step.launch == 0}
+        if step.phase in ("walk_k", "walk_v"):
+            for _, own in part.groupby("warp"):
+                if (own.tensor == paged.tables[0]).any():
+                    rows.append({**common, **_counted(own), **_page(run, paged, step.phase, own, length)})
+        elif step.phase != "load_q" or (part.tensor == paged.q[0]).any():  # a block without tokens exits at once
+            told = EVENTS.get(step.phase, {"none"}) <= set(part.event)
+            more = _phase(paged, step.phase if told else "other", part)
+            rows.append({**common, **_counted(part), **more})
+    group = -1
+    for before, row in zip([{}, *rows], rows):
+        group += (before.get("phase"), before.get("block")) != (row["phase"], row["block"])
+        row["tile"] = group
+    names = {"view": "walk", "name": name, "head": head, "length": length, "pages": pages, "dims": paged.head_dim}
+    frames = WORDS.frames(rows, {**names, "O": paged.o[0], "phase_title": phase_title})
+    for frame in frames:
+        frame["sentence"] = frame["sentence"][0].upper() + frame["sentence"][1:]
+    columns = WalkFrame.__annotations__
+    return [
+        cast(WalkFrame, {**{key: row[key] for key in row if key in columns}, **frame})
+        for row, frame in zip(rows, frames)
+    ]
+
+
+def _counted(part: pd.DataFrame) -> Row:
+    """The lines and the read bytes of a step's records."""
+    lines = part.place[part.place != ""].value_counts()
+    loads = part[part.event.isin(READS) & (part.space == "global")]
+    return {"lines": {str(line): int(n) for line, n in lines.items()}, "read": int(loads.bytes.sum())}
+
+
+def _page(run: Run, paged: Paged, phase: str, part: pd.DataFrame, length: int) -> Row:
+    """A warp's walk over a page: its entry, its bytes, and the best score of K."""
+    entry = part[part.tensor == paged.tables[0]].iloc[0]
+    tensor, cache = paged.k if phase == "walk_k" else paged.v
+    tables, size = run.arrays[paged.tables[1].name], paged.block_size
+    loads = part[(part.tensor == tensor) & (part.event == "load") & (part.space == "global")]
+    logical, page = int(entry.logical), int(tables.flat[int(entry.offset) // tables.itemsize])
+    row: Row = {
+        **{"about": "page", "logical": logical, "page": page, "entry_offset": int(entry.offset)},
+        "base": axes.byte_of(cache, page=page, kv_head=paged.kv_head_of(paged.place[1])),
+        **{"warp": int(part.warp.iloc[0]), "tokens": [logical * size, min(logical * size + size, length) - 1]},
+        **{"tensor": tensor, "role": phase[-1], "request": _first_request(loads)},
+        **{"low": int(loads.offset.min()), "bytes": int(loads.bytes.sum())},
+    }
+    scores = part[part.event == "score"]
+    if phase == "walk_v":
+        return row
+    best = scores.loc[scores.value.idxmax()]
+    return row | {"best": float(best.value), "best_token": int(best.token)}
+
+
+def _phase(paged: Paged, about: str, part: pd.DataFrame) -> Row:
+    """What a step of another phase does."""
+    values, stores = part[part.value.notna()], part[part.event == "store"]
+    last = values.drop_duplicates("event", keep="last").set_index("event").value
+    if about == "load_q":
+        numbers = part[(part.tensor == paged.q[0]) & (part.space == "global")]
+        return {"about": about, "numbers": len(numbers), "copied": bool((stores.space == "shared").any())}
+    if about == "softmax":
+        tokens = part[part.event == "p"].token
+        span = [int(tokens.min()), int(tokens.max())]
+        return {"about": about, "m": float(last["m"]), "l": float(last["l"]), "scores": len(tokens), "tokens": span}
+    if about == "write_part":
+        return {"about": about, "stored": int(stores[stores.space == "global"].bytes.sum())}
+    if about == "combine":
+        m, l = (float(values[values.event == name].value.iloc[0]) for name in ("m_all", "l_all"))
+        return {"about": about, "m": m, "l": l, "parts": int((values.event == "weight").sum())}
+    if about == "write":
+        numbers = stores[(stores.tensor == paged.o[0]) & (stores.space == "global")]
+        first = float(part[part.event == "o"].sort_values("dim").value.iloc[0])
+        return {"about": about, "written": True, "numbers": len(numbers), "first": first}
+    accesses = part[part.space.isin(["global", "shared"])]
+    counts = {"accesses": len(accesses), "moved": int(accesses.bytes.sum()), "logged": len(values)}
+    return {"about": about, **counts}
+
+
+def _first_request(loads: pd.DataFrame) -> list[int | None]:
+    """The byte offset of each lane in the warp's first load, None for an idle lane."""
+    first = loads.sort_values("seq").groupby("lane").first()
+    if first.empty:
+        return [None] * 32
+    site = first[["file", "line"]].astype({"file": str}).apply(tuple, axis=1)
+    offsets = first[site == site.mode().iloc[0]].offset.astype(int)
+    return [int(offsets[lane]) if lane in offsets.index else None for lane in range(32)]
+
+
+# ---- page ----
+
+
+def view(run: Run, frames: list[WalkFrame], name: str, colour: str) -> tuple[WalkMeta, dict[str, np.ndarray]]:
+    """The meta and the columns of the view `walk`. name, colour: the sequence."""
+    paged, lengths, records = Paged(run.request), paging.lengths(run), run.trace.frame("event", "token", "value")
+    (sequence, head), size = paged.place, paged.block_size
+    others: dict[int, int] = {}
+    for n, length in enumerate(lengths):
+        for entry, page in enumerate(paging.pages_of(run, n) if n != sequence else ()):
+            others[page] = max(others.get(page, 0), min(size, int(length) - entry * size))
+    columns = {"o": np.asarray(run.arrays[paged.o[1].name][sequence, head], np.float32)}
+    for event, column in (("score", "scores"), ("p", "weights")):
+        columns[column] = np.full(int(lengths[sequence]), np.nan, np.float32)
+        own = records[records.value.notna() & (records.event == event)]
+        columns[column][own.token.astype(int)] = own.value
+    meta: WalkMeta = {
+        "frames": frames,
+        "name": name,
+        "colour": colour,
+        "table": paging.pages_of(run, sequence),
+        "length": int(lengths[sequence]),
+        "size": size,
+        "pages": axes.length(paged.k[1], "page"),
+        "others": others,
+        "kv_head": paged.kv_head_of(head),
+        "kv_heads": paged.num_kv_heads,
+        "page_bytes": paged.page_bytes,
+        "item": paged.k[1].itemsize,
+        "head_dim": paged.head_dim,
+        "x": paged.x,
+        "head": head,
+        "partitioned": len(run.request.plan.launches) > 1,
+    }
+    return meta, columns
+
+
+def stage_of(
+    run: Run,
+    name: str,
+    colour: str,
+    provenance: stage.Provenance,
+    tabs: Sequence[stage.Tab] = (),
+    live: tuple[int, str] | None = None,
+    names: Sequence[str] = (),
+) -> stage.Stage:
+    """The whole stage of a run over one query head of one sequence.
+
+    name, colour: the sequence.
+    tabs: the tabs after the walk's.
+    live: as in grid.view.
+    names: of all sequences of the run.
+    """
+    frames = frames_of(run, name)
+    whole = grid.view(run.request, live, names=names)
+    whole.meta["shown"] = f"sequence {name}"
+    result = view(run, frames, name, colour)
+    return stage.of_request(
+        run.request,
+        frames,
+        [
+            stage.View("walk", "walk", "Walk", *result),
+            threads.view(run, [frame["moment"] for frame in frames]),
+            whole,
+        ],
+        state=states(frames),
+        tabs=[stage.Tab("layouts", "Why K is split by x", layouts_blocks(frames, run)), *tabs],
+        provenance=provenance,
+        questions=WORDS.questions(asked(run, result[0], whole), len(frames) - 1),
+    )
+
+
+def states(frames: Sequence[WalkFrame]) -> list[stage.State]:
+    """The strip: entry, page and first byte of the step, the current m and l, and the bytes read so far."""
+    table = [f"entry {f['logical']}" if "logical" in f else None for f in frames]
+    base = [f"{f['base']:,} of {f['tensor']}" if "base" in f else None for f in frames]
+    m, l = ([*accumulate((f.get(key) for f in frames), lambda a, b: a if b is None else b)] for key in ("m", "l"))
+    return [
+        stage.State("block table", table),
+        stage.State("names", [f"page {f['page']}" if "page" in f else None for f in frames]),
+        stage.State("first byte", base),
+        stage.State("max m", m, colour="S"),
+        stage.State("sum l", l, colour="P"),
+        stage.State("read so far", np.cumsum([f["read"] for f in frames]).tolist(), "B", colour="load"),
+    ]
+
+
+def asked(run: Run, meta: WalkMeta, whole: stage.View) -> Row:
+    """The names for the questions: the way to a key, the two phases and the grid.
+
+    jump: the last step of K whose page is not the page after the one before. None without one.
+    first_v: the first step of V. None without K or without V.
+    grid: the thread blocks of the walk's kernel, and the step of the picture `whole` with the most running ones.
+    """
+    frames, table, size = meta["frames"], meta["table"], meta["size"]
+    by_role = {role: [n for n, frame in enumerate(frames) if frame.get("role") == role] for role in ("k", "v")}
+    jumps = [n for n in by_role["k"] if (e := frames[n]["logical"]) and table[e] not in (table[e - 1] + 1, e)]
+    running = next(state["values"] for state in whole.meta["state"] if state["name"] == "blocks running")
+    heads, parts = Paged(run.request).num_heads, run.request.plan.launches[0].blocks_per_item
+    counts = {"heads": heads, "sequences": len(paging.lengths(run)), "parts": parts}
+    blocks = {"blocks": heads * counts["sequences"] * parts, "step": running.index(max(running))}
+    names: Row = {
+        **{"view": "walk", "name": meta["name"], "length": meta["length"], "size": size, "jump": None},
+        **{"look_ups": sum(map(len, by_role.values())), "pages_of_k": len(by_role["k"])},
+        "first_v": by_role["v"][0] if all(by_role.values()) else None,
+        "grid": counts | blocks if any(by_role.values()) else None,
+    }
+    if jumps:
+        frame = frames[jumps[-1]]
+        entry, page, before = frame["logical"], frame["page"], table[frame["logical"] - 1]
+        covered: list[Row] = [{"token": frame["tokens"], "part": "table"}]
+        for one in sorted({page, entry, before + 1}):  # the colour of a page tells whose it is
+            first = table.index(one) * size if one in table else None
+            covered.append({"other": one} if first is None else {"token": [first, first + size - 1], "part": "pool"})
+        names["jump"] = {
+            **{"step": jumps[-1], "entry": entry, "page": page, "before": before, "token": frame["tokens"][0]},
+            **{"first_byte": f"{frame['base']:,} of {frame['tensor']}", "covers": covered},
+        }
+    return names
