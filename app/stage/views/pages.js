@@ -1,24 +1,13 @@
 // Pages of a KV cache on a canvas, of the walk: how a box with its slots is drawn.
-// owners: [{colour}] that hold the page; fill: slots with a token; light: how full their colour is;
-// fresh: slots just written; note: a text, or the longest of several that fits.
-// The slots of a shared page are striped with the colours of all its owners.
-export function drawPage(
-  g,
-  paint,
-  place,
-  page,
-  size,
-  { owners = [], fill = 0, fresh = [], note = /** @type {string | string[]} */ (''), light = 1 },
-) {
+// colour: of its first `fill` slots, the ones with a token; light: how full it is; note: a text with room.
+function drawPage(g, paint, place, page, size, { colour, fill, note, light }) {
   const [x, y] = place.at(page),
     { w, h, em } = place,
     { head, high: tall, wide: cell } = slotsOf(place, size),
     top = y + head;
   g.globalAlpha = light;
-  owners.forEach((owner, n) => {
-    g.fillStyle = owner.colour;
-    g.fillRect(x, top + (tall * n) / owners.length, fill * cell, tall / owners.length);
-  });
+  g.fillStyle = colour;
+  g.fillRect(x, top, fill * cell, tall);
   g.globalAlpha = 1;
   g.strokeStyle = paint.border;
   g.lineWidth = 1;
@@ -31,11 +20,6 @@ export function drawPage(
     g.stroke();
   }
   g.strokeRect(x + 0.5, y + 0.5, w - 1, h - 1);
-  g.strokeStyle = paint.text;
-  g.lineWidth = 2;
-  if (fresh.length)
-    // neighbours always
-    g.strokeRect(x + fresh[0] * cell + 1, top + 1, Math.max(fresh.length * cell - 2, 1), tall - 2);
   g.fillStyle = paint.text;
   g.font = `600 ${em}px ${paint.mono}`;
   g.textAlign = 'left';
@@ -43,7 +27,7 @@ export function drawPage(
   const used = g.measureText(String(page)).width;
   g.font = `${em}px ${paint.font}`;
   g.textAlign = 'right';
-  g.fillText(fitting(g, [note].flat(), w - used - 14), x + w - 4, y + em);
+  g.fillText(fitting(g, [note], w - used - 14), x + w - 4, y + em);
   g.textAlign = 'left';
 }
 
@@ -56,19 +40,17 @@ export function slotsOf({ w, h, em }, size) {
 // Kinds of mark (kinds.js) for what this module draws.
 export const PAGE_KINDS = {
   page: (g, { page, place, size, ...more }, paint) => drawPage(g, paint, place, page, size, more),
-  label: (g, { rect: [x, y, width, em], name, notes }, paint) => drawLabel(g, paint, em, name, notes, x, y, width),
+  // Its name in bold, and after it the longest of the notes for which there is room.
+  label(g, { rect: [x, y, width, em], name, notes }, paint) {
+    g.textAlign = 'left';
+    g.fillStyle = paint.text;
+    g.font = `600 ${em}px ${paint.font}`;
+    g.fillText(name, x, y);
+    const used = g.measureText(name + '  ').width;
+    g.font = `${em}px ${paint.font}`;
+    g.fillText(fitting(g, notes, width - used), x + used, y);
+  },
 };
 
 // The longest of these texts that fits, or ''.
-export const fitting = (g, texts, width) => texts.find(text => g.measureText(text).width <= width) ?? '';
-
-// A label: its name in bold, and after it the longest of the notes for which there is room.
-export function drawLabel(g, paint, em, name, notes, x, y, width) {
-  g.textAlign = 'left';
-  g.fillStyle = paint.text;
-  g.font = `600 ${em}px ${paint.font}`;
-  g.fillText(name, x, y);
-  const used = g.measureText(name + '  ').width;
-  g.font = `${em}px ${paint.font}`;
-  g.fillText(fitting(g, notes, width - used), x + used, y);
-}
+const fitting = (g, texts, width) => texts.find(text => g.measureText(text).width <= width) ?? '';

@@ -89,7 +89,7 @@ class WalkMarks {
         page,
         place,
         size: walk.size,
-        owners: mine ? walk.owner : other ? walk.another : [],
+        colour: mine ? walk.colour : walk.another,
         fill: mine ? walk.fillOf(entry) : (other ?? 0),
         light: unread ? 0.35 : 1,
         note: mine && other ? 'shared' : '',

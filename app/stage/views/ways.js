@@ -70,21 +70,3 @@ export function wayBetween(place, from, to) {
     [x1 + half, y1],
   ];
 }
-
-export function drawWay(g, points, colour, em) {
-  g.save(); // or what is drawn next would have round corners too
-  g.strokeStyle = g.fillStyle = colour;
-  g.lineWidth = 2;
-  g.lineJoin = 'round';
-  g.beginPath();
-  points.forEach(([x, y], n) => (n ? g.lineTo(x, y) : g.moveTo(x, y)));
-  g.stroke();
-  const [x, y] = points.at(-1),
-    size = em * 0.4; // they all end downwards
-  g.beginPath();
-  g.moveTo(x, y + 1);
-  g.lineTo(x - size, y - size * 1.3);
-  g.lineTo(x + size, y - size * 1.3);
-  g.fill();
-  g.restore();
-}

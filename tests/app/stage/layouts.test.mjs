@@ -79,31 +79,19 @@ test('matrices: the SM stands beside global memory in a wide pane, and below it 
   assert.ok(high.chip[1] > high.boxes.O[1] + high.boxes.O[3]);
 });
 
-test('pages: each page is found where it stands, and none in a gap', () => {
-  const place = placePages(10, {
-    left: 5,
-    top: 20,
-    width: 500,
-    height: 200,
-    em: 14,
-  });
-  for (let page = 0; page < 10; page++) {
-    const [x, y] = place.at(page);
-    assert.deepEqual(place.find(x + 1, y + 2), { page, x: 1, y: 2 });
-    assert.ok(x + place.w <= 506 && y + place.h <= place.bottom + 1e-9);
-  }
-  assert.equal(place.find(place.left + place.w + place.gap / 2, place.top + 1), null);
-  assert.equal(place.find(...place.at(10)), null);
-});
-
-test('pages: entries of a table wrap, and each is found', () => {
-  const cells = placeTable(30, { left: 0, top: 0, width: 300, em: 14 });
-  const rows = new Set(Array.from({ length: 30 }, (_, entry) => cells.at(entry)[1]));
-  assert.ok(rows.size > 1);
-  for (let entry = 0; entry < 30; entry++) {
-    const [x, y] = cells.at(entry);
-    assert.equal(cells.find(x + 1, y + 1), entry);
-    assert.ok(x + cells.w <= 300 + 1e-9 && y + cells.h <= cells.bottom + 1e-9);
+test('pages: pages of a pool and entries of a table are apart, and in their room', () => {
+  const place = placePages(10, { left: 5, top: 20, width: 500, height: 200, em: 14 }),
+    cells = placeTable(30, { left: 0, top: 0, width: 300, em: 14 });
+  for (const [count, one, right] of /** @type {const} */ ([
+    [10, place, 506],
+    [30, cells, 301],
+  ])) {
+    const boxes = Array.from({ length: count }, (_, n) => ({ x: one.at(n)[0], y: one.at(n)[1], w: one.w, h: one.h }));
+    assert.ok(new Set(boxes.map(({ y }) => y)).size > 1); // they wrap
+    for (const [n, box] of boxes.entries()) {
+      assert.ok(box.x + box.w <= right && box.y + box.h <= one.bottom + 1e-9);
+      assert.ok(boxes.slice(n + 1).every(other => apart(box, other)));
+    }
   }
 });
 

@@ -178,7 +178,7 @@ const PANELS = [
         pale: [[2, 6]],
         pale_colour: 'pale now',
       },
-      ...{ blanks: [': hidden', ': skipped'], each: 4, colour: 'S' },
+      ...{ blanks: [': hidden', ': skipped'], each: 4, colour: 'S', framed: [[1, 3], []], since: 'since' },
     },
   ],
   [
@@ -362,6 +362,7 @@ const boxOf = (width, em) => {
     ...{ exact: String, number: String, short: String },
     columns: {
       ...{
+        since: new Float32Array([0, 0, 0, 0, 1, 1, 1, 1]),
         errors: new Float32Array([0, 0, NaN, 0, 1, -2, NaN, 0]),
         scores: new Float32Array(8),
       },
@@ -468,5 +469,19 @@ test('a span tells its texts and its tip from its step on, and its early ones be
   assert.deepEqual(seen, [
     ['soon', false],
     ['tip', true],
+  ]);
+});
+
+test('a bar has no height and no value before its step', () => {
+  const [, panel] = PANELS.find(([kind]) => kind === columns),
+    seen = [0, 1].map(step => {
+      const all = { ...panel, ranges: [[0, 8]], bare: [] },
+        [marks] = drawn(columns, all, 760, 13, step),
+        { grid } = marks.find(({ datum }) => datum);
+      return [marks.some(({ id }) => / bar 5$/.test(id)), grid.tip(5).endsWith(': skipped')];
+    });
+  assert.deepEqual(seen, [
+    [false, true],
+    [true, false],
   ]);
 });
