@@ -4,11 +4,13 @@ from collections.abc import Container, Sequence
 from dataclasses import replace
 
 import altair as alt
+import numpy as np
 import pandas as pd
 
 from explainers.charts.palette import AXIS, OKABE_ITO, SEQUENCES
+from explainers.stories.block_table import paging
 from explainers.stories.block_table.paging import WORDS
-from explainers.story import scene, stage
+from explainers.story import axes, scene, stage
 from explainers.story.frames import Frame
 from explainers.story.glossary import count
 from explainers.story.scene import Bar, Bars, Entries, Line, Lines, Page, Pages, Tables
@@ -17,6 +19,7 @@ from kernels.kv_cache import manager
 from kernels.kv_cache.layout import Layout
 from kernels.kv_cache.manager import Change, KVCache
 from kernels.kv_cache.scenarios import Scenario, write_event
+from kernels.run.results import Run
 
 State = tuple[KVCache, Change | None]  # the cache, and the change before it; None before the first event
 SequenceKey = tuple[str, int, int]  # name, first token, family
@@ -321,3 +324,34 @@ def asked(scenario: Scenario, block_size: int) -> dict[str, object]:
         **{"ends": [s.table[-1] for s in cache.sequences], "usage": cache.usage(max_len)},
         **{"waste": usage_sentence(cache, max_len), "size": block_size, "max_len": max_len},
     }
+
+
+def addresses_table(run: Run, limit: int = 64) -> pd.DataFrame:
+    """The stored bytes of each token in the cache, from the logged stores.
+
+    Columns: token, slot, page, first K byte, K pieces, first V byte, V numbers. The address of a token's first byte of
+    V gives its slot.
+    """
+    k, v = (next(iter(axes.with_axes(run.request, *names).items())) for names in (paging.K_AXES, paging.V_AXES))
+    frame = run.trace.frame("event", "tensor", "space", "token", "offset")
+    rows: list[dict[str, int]] = []
+    stores = frame[(frame.event == "store") & (frame.space == "global")]
+    size = axes.length(v[1], "slot")
+    for token, part in stores.groupby("token"):
+        if len(rows) == limit:
+            break
+        k_offsets, v_offsets = (part[part.tensor == name].offset for name, _ in (k, v))
+        page, *_, slot = (int(n) for n in axes.coordinates(v[1], np.array(v_offsets.min())))
+        rows.append(
+            {
+                "token": int(token),
+                "slot": page * size + slot,
+                "page": page,
+                "slot in page": slot,
+                "first K byte": int(k_offsets.min()),
+                "K stores of 16 bytes": len(k_offsets),
+                "first V byte": int(v_offsets.min()),
+                "V stores of one number": len(v_offsets),
+            }
+        )
+    return pd.DataFrame(rows)

@@ -3,12 +3,13 @@
 The stories of the block table, of partitions and of heads share them.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
 from explainers.story import axes, picture, probed
+from explainers.story.scene import Datum, Span, Texts
 from explainers.story.words import Words
 from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
@@ -128,3 +129,20 @@ def pages_of(run: Run, sequence: int) -> list[int]:
     paged = Paged(run.request)
     needed = -(-int(lengths(run)[sequence]) // paged.block_size)
     return [int(page) for page in run.arrays[paged.tables[1].name][sequence][:needed]]
+
+
+def span(
+    row: int,
+    start: int,
+    end: int,
+    colour: str,
+    datum: Datum,
+    tip: str,
+    texts: Texts,
+    since: int | None = None,
+    early: Texts | None = None,
+    early_tip: str = "",
+) -> Span:
+    """A span that the step `since` makes: a frame marks it then, and a click goes there."""
+    at = Span(row=row, start=start, end=end, colour=colour, datum=datum, tip=tip, texts=texts, early=early)
+    return replace(at, early_tip=early_tip, since=since, now=[] if since is None else [since], go=since)

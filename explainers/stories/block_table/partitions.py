@@ -3,14 +3,16 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
+import altair as alt
 import numpy as np
 import pandas as pd
 
+from explainers.charts.palette import AXIS, OKABE_ITO
 from explainers.stories.block_table import paging, walk
-from explainers.stories.block_table.paging import WORDS, Paged
+from explainers.stories.block_table.paging import WORDS, Paged, span
 from explainers.story import probed, scene, stage
 from explainers.story.glossary import phase_title, short
-from explainers.story.scene import Cells, Group, Lane, Lanes, Link, Span
+from explainers.story.scene import Cells, Group, Lane, Lanes, Link, Span, Texts
 from explainers.story.words import Names, Row
 from kernels.build.occupancy import MACHINES
 from kernels.core.request import Request
@@ -20,6 +22,9 @@ from kernels.trace import steps as cutting
 
 NEEDS = {"weight": ("partition",), "m": ("partition",), "l": ("partition",), "m_all": (), "l_all": ()}
 SMS = MACHINES["sm_90"].multiprocessors  # where no GPU is known
+HEADS, PARTITION = 32, 512  # heads of a well-known model, and vLLM's partition
+LENGTHS = tuple(2**n for n in range(7, 18))
+BATCHES = (1, 4, 16, 64)
 CACHES = {"K": "walk_k", "V": "walk_v"}  # cache -> the phase that reads it
 
 
@@ -186,37 +191,35 @@ def picture(data: Names, steps: Sequence[Names]) -> stage.View:
     )
     spans: list[Span] = []
 
-    def add(row: int, start: int, end: int, since: int, colour: str, part: str, **more: object) -> None:
-        datum = {"part": part, "token": start}
-        spans.append(Span(row=row, start=start, end=end, since=since, now=[since], colour=colour, datum=datum, **more))
+    def add(row: int, first: int, end: int, since: int, colour: str, part: str, tip: str, *texts: Texts) -> None:
+        """texts: after the step since, and before it."""
+        spans.append(span(row, first, end, colour, {"part": part, "token": first}, tip, texts[0], since, *texts[1:]))
 
-    def block(kernel: str, top: int, lane: Sequence[Names], first: int, end: int, **result: object) -> None:
+    def block(kernel: str, top: int, lane: Sequence[Names], first: int, end: int, result: Names, *texts: Texts) -> None:
         """What a block reads in each step, and its m and l."""
         for row, (cache, phase) in enumerate(CACHES.items(), top):
             ends = read_so_far(lane, phase, first, end)
             for n, (old, new) in enumerate(zip([first, *ends], ends)):
                 if new > old:
                     tip = f"{kernel}: {cache} of tokens {old} to {new - 1}, read in step {n + 1}"
-                    add(row, old, new, n, cache, f"{kernel} {cache}", go=n, tip=tip)
+                    add(row, old, new, n, cache, f"{kernel} {cache}", tip, [])
         since = next((n for n, step in enumerate(lane) if step["phase"] == "softmax"), len(steps))
-        add(top + 2, first, end, since, "P", f"{kernel} m and l", **result)
+        tip = f"{kernel}, tokens {first} to {end - 1}: m = {result['m']:.9g}, l = {result['l']:.9g}"
+        add(top + 2, first, end, since, "P", f"{kernel} m and l", tip, *texts)
 
-    v1 = data["v1"]
-    block(
-        "V1", 0, data["whole"], 0, length, early=[], **_known("V1", v1, f"m = {short(v1['m'])}, l = {short(v1['l'])}")
-    )
+    v1, v2 = data["v1"], data["v2"]
+    all_l = f"l = {short(v1['l'])}"
+    block("V1", 0, data["whole"], 0, length, v1, [f"m = {short(v1['m'])}, {all_l}", all_l], [])
     for part in parts:
         first, end, number = part["first"], part["end"], part["partition"]
-        tokens = f"{first} to {end - 1}"
-        text = f"m {short(part['m'], 3)}, l {short(part['l'], 3)}"
-        known = _known(f"Partition {number}, tokens {tokens}", part, text)
-        block("V2", 3, data["cut"][number], first, end, early=[f"tokens {tokens}", tokens, str(first)], **known)
-        weight = f"× {short(part['weight'], 3)}"
+        tokens, own_l = f"{first} to {end - 1}", f"l {short(part['l'], 3)}"
+        texts = [f"m {short(part['m'], 3)}, {own_l}", own_l], [f"tokens {tokens}", tokens, str(first)]
+        block("V2", 3, data["cut"][number], first, end, part, *texts)
         tip = f"Partition {number}: weight e^(mᵢ − m) = {part['weight']:.9g}"
-        add(6, first, end, combined, "dim", "weight", early=[], texts=[weight], tip=tip)
-    sums = [f"l = Σ lᵢ e^(mᵢ − m) = {short(data['v2']['l'], 5)}, m = {short(data['v2']['m'])}", "l and m of all"]
-    add(7, 0, length, combined, "P", "sum", early=["waits for all partitions", "waits"], texts=sums, tip=sums[0])
-    add(8, 0, length, written, "O", "O", early=[], texts=["O = Σ Oᵢ e^(mᵢ − m) / l", "O"], tip="O is written")
+        add(6, first, end, combined, "dim", "weight", tip, [f"× {short(part['weight'], 3)}"], [])
+    sums = [f"l = Σ lᵢ e^(mᵢ − m) = {short(v2['l'], 5)}, m = {short(v2['m'])}", "l and m of all"]
+    add(7, 0, length, combined, "P", "sum", sums[0], sums, ["waits for all partitions", "waits"])
+    add(8, 0, length, written, "O", "O", "O is written", ["O = Σ Oᵢ e^(mᵢ − m) / l", "O"], [])
     merging = [n for n, row in enumerate(steps) if row["reduce"] not in ("", "done")]
     middles = [(part["first"] + part["end"]) / 2 for part in parts]
     blocks = f"{len(parts)} block{'s' * (len(parts) > 1)} for query head {head} of {name}: one for each partition"
@@ -235,11 +238,6 @@ def picture(data: Names, steps: Sequence[Names]) -> stage.View:
     )
     legend = [("K", "K read"), ("V", "V read"), ("P", "max m and sum l"), ("O", "output"), ("ring", "in this step")]
     return scene.view("partitions", "V1 and V2", [[lanes], [_sms(data, steps)]], legend=legend)
-
-
-def _known(name: str, values: Names, text: str) -> dict[str, object]:
-    """The texts and the tip of a known m and l."""
-    return {"texts": [text, text.partition(", ")[2]], "tip": f"{name}: m = {values['m']:.9g}, l = {values['l']:.9g}"}
 
 
 def _sms(data: Names, steps: Sequence[Names]) -> Cells:
@@ -293,3 +291,104 @@ def parts_blocks(data: Names) -> list[stage.Block]:
     rows.append({"partition": "V1", "m_i": v1["m"], "l_i": v1["l"], "l_i e^(m_i - m)": None, **whole})
     table = pd.DataFrame(rows, dtype=object)
     return [stage.table(table, WORDS.say("merge", data)), stage.text(WORDS.say("of_partitions", data))]
+
+
+# ---- the tab with the sizes that fill a GPU ----
+
+
+def enough_blocks(run_v1: Run, run_v2: Run, multiprocessors: int, device: str) -> list[stage.Block]:
+    """The grids of this cache, and the sizes at which each kernel fills a GPU.
+
+    multiprocessors, device: the number of SMs, and the GPU's name.
+    """
+    names = {"heads": HEADS, "partition": PARTITION, "count": multiprocessors, "device": device}
+    first = fill_table(HEADS, PARTITION, multiprocessors).iloc[0]
+    names |= {"v1": int(first["V1 blocks"]), "v2_from": int(first["V2 fills it from"])}
+    names["enough"] = -(-multiprocessors // HEADS)
+    chart = stage.chart(
+        blocks_chart(blocks_table(HEADS, PARTITION), multiprocessors),
+        "Thread blocks of V1 and V2 against context length, for 1 to 64 sequences, and the number of SMs",
+        "V1 has heads x sequences blocks, V2 as many for each partition.",
+        f"Thread blocks with {HEADS} query heads, partitions of {PARTITION} tokens",
+    )
+    filling = "Fills it: at least one block per SM. From: the shortest context length."
+    launched = "Grids as launched. A block of V2 without a token of its sequence leaves at once."
+    return [
+        stage.heading("Thread blocks of this cache"),
+        stage.table(grids(run_v1, run_v2), launched),
+        stage.heading("Enough blocks to fill the GPU"),
+        stage.text(WORDS.say("fill", names), "modelled"),
+        stage.row([chart], [stage.table(fill_table(HEADS, PARTITION, multiprocessors), filling)]),
+    ]
+
+
+def grids(run_v1: Run, run_v2: Run) -> pd.DataFrame:
+    """Kernel, grid, blocks, blocks with tokens, threads and shared bytes of each launch, from the plans."""
+    rows = []
+    for run in (run_v1, run_v2):
+        request, size = run.request, partition_of(run.request)
+        for number, launch in enumerate(request.plan.launches):
+            blocks = busy = int(np.prod(launch.grid))
+            if size and number == 0:  # a block past the end of its context exits at once
+                busy = Paged(request).num_heads * sum(-(-int(length) // size) for length in paging.lengths(run))
+            rows.append(
+                {
+                    "kernel": launch.entry,
+                    "grid": " x ".join(map(str, launch.grid)),
+                    "blocks": blocks,
+                    "with tokens": busy,
+                    "threads each": launch.threads,
+                    "shared bytes each": launch.shared_bytes,
+                }
+            )
+    return pd.DataFrame(rows)
+
+
+def blocks_table(heads: int, partition: int) -> pd.DataFrame:
+    """Context length, batch, kernel and blocks, by formula."""
+    rows = [
+        (length, batch, kernel, heads * batch * (1 if kernel == "V1" else -(-length // partition)))
+        for length in LENGTHS
+        for batch in BATCHES
+        for kernel in ("V1", "V2")
+    ]
+    return pd.DataFrame(rows, columns=["context length", "batch", "kernel", "blocks"])
+
+
+def blocks_chart(table: pd.DataFrame, multiprocessors: int) -> alt.LayerChart:
+    """The thread blocks against context length. The rule is one block per SM."""
+    colours = [OKABE_ITO[c] for c in ("vermillion", "orange", "green", "blue")]
+    ticks = alt.Axis(values=list(LENGTHS[::2]), format="d", grid=False)
+    x = alt.X("context length:Q", scale=alt.Scale(type="log", base=2), axis=ticks)
+    powers = alt.Axis(format="~s", grid=False, values=[10**n for n in range(1, 7)])
+    y = alt.Y("blocks:Q", title="thread blocks", scale=alt.Scale(type="log"), axis=powers)
+    scale = alt.Scale(domain=list(BATCHES), range=colours)
+    colour = alt.Color("batch:O", title="sequences", scale=scale, legend=alt.Legend(symbolType="stroke"))
+    tip = ["kernel:N", "batch:O", alt.Tooltip("context length:Q", format=","), alt.Tooltip("blocks:Q", format=",")]
+    dash = alt.StrokeDash("kernel:N", title="kernel", scale=alt.Scale(domain=["V2", "V1"], range=[[1, 0], [5, 3]]))
+    line = alt.Chart(table).mark_line(strokeWidth=2).encode(x=x, y=y, color=colour, strokeDash=dash, tooltip=tip)
+    points = alt.Chart(table).mark_circle(size=28, opacity=1).encode(x=x, y=y, color=colour, tooltip=tip)
+    said = f"{multiprocessors} SMs"
+    full = pd.DataFrame({"blocks": [multiprocessors], "context length": [LENGTHS[-1]], "said": [said]})
+    rule = alt.Chart(full).mark_rule(color=AXIS, strokeWidth=2).encode(y="blocks:Q")
+    label = alt.Chart(full).mark_text(color=AXIS, align="right", baseline="top", dy=4)
+    text = label.encode(x=x, y="blocks:Q", text="said:N")
+    return (rule + line + points + text).properties(height=300)
+
+
+def fill_table(heads: int, partition: int, multiprocessors: int) -> pd.DataFrame:
+    """Sequences, V1 blocks, whether V1 fills the GPU, and the shortest context for V2 to fill it."""
+    rows = []
+    for batch in (1, 2, 4, 8, 16, 32, 64):
+        blocks = heads * batch
+        needed = max(1, -(-multiprocessors // blocks))  # partitions per query head
+        rows.append(
+            {
+                "sequences": batch,
+                "V1 blocks": blocks,
+                "V1 fills it": "yes" if blocks >= multiprocessors else "no",
+                "V2 fills it from": 1 if needed == 1 else (needed - 1) * partition + 1,
+                "partitions then": needed,
+            }
+        )
+    return pd.DataFrame(rows)

@@ -6,7 +6,7 @@ is a piece of a sequence. A range has one unit or more.
 
 from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -14,7 +14,7 @@ import pandas as pd
 
 from explainers.models import grid
 from explainers.stories.block_table import paging
-from explainers.stories.block_table.paging import WORDS, Paged
+from explainers.stories.block_table.paging import WORDS, Paged, span
 from explainers.story import axes, probed, scene, stage
 from explainers.story.glossary import count, listed, phase_title, short
 from explainers.story.scene import Columns, Group, Lane, Lanes, Span
@@ -396,58 +396,32 @@ def _strip(run: Run, data: Names, work_list: WorkList, colours: Sequence[str]) -
     cells: list[int] = []  # the range of each page
     for unit in work_list.in_order:
         first, pages = (int(work_list.table[unit, field]) for field in (FIRST, PAGES))
-        holders, of_range = work_list.sequences(unit), work_list.range_of[unit]
+        holders, of_range, start = work_list.sequences(unit), work_list.range_of[unit], len(cells)
         mine, whose = followed in holders, ", ".join(names[one] for one in holders)
-        own = colours[followed if mine else holders[0]]
-        spans.append(
-            Span(
-                row=0,
-                start=len(cells),
-                end=len(cells) + pages,
-                texts=[whose],
-                colour=own,
-                datum={"list": number, "unit": unit},
-                tip=f"unit {unit} of the work list: pages of {whose}",
-            )
-        )
+        colour, datum = colours[followed if mine else holders[0]], {"list": number, "unit": unit}
+        told = f"unit {unit} of the work list"
+        spans.append(span(0, start, start + pages, colour, datum, f"{told}: pages of {whose}", [whose]))
         for entry in range(first, first + pages):
             page, asks = paging.pages_of(run, holders[0])[entry], asked_for.get(entry) if mine else None
             tip = f"page {page}: entry {entry} of {whose}'s block table{'s' * (len(holders) > 1)}\n"
-            tip += f"unit {unit} of the work list, range {of_range}\n"
-            stages = data["stages"]
-            brought = f"brought in step {asks['since'] + 1}, into stage {asks['stage']} of {stages}" if asks else ""
-            since, now = (asks["since"], [asks["since"]]) if asks else (None, [])
-            spans.append(
-                Span(
-                    row=1,
-                    start=len(cells),
-                    end=len(cells) + 1,
-                    texts=[f"{page} in stage {asks['stage']}", str(page)] if asks else [str(page)],
-                    colour=own if mine else f"pale {own}",
-                    since=since,
-                    now=now,
-                    go=since,
-                    datum={"list": number, "cell": len(cells)},
-                    tip=tip + (brought or f"not of {data['name']}, which is followed"),
-                    early=[str(page)] if asks else None,
-                    early_tip=tip + "not brought yet",
-                )
-            )
+            tip += f"{told}, range {of_range}\n"
+            at, datum = (1, len(cells), len(cells) + 1), {"list": number, "cell": len(cells)}
+            if asks:
+                into = f"stage {asks['stage']}"
+                texts = [f"{page} in {into}", str(page)]
+                brought = f"{tip}brought in step {asks['since'] + 1}, into {into} of {data['stages']}"
+                early = [str(page)], f"{tip}not brought yet"
+                spans.append(span(*at, colour, datum, brought, texts, asks["since"], *early))
+            else:
+                tip += f"not of {data['name']}, which is followed"
+                spans.append(span(*at, colour if mine else f"pale {colour}", datum, tip, [str(page)]))
             cells.append(of_range)
     for of_range in dict.fromkeys(cells):
         first, pages = cells.index(of_range), cells.count(of_range)
-        spans.append(
-            Span(
-                row=2,
-                start=first,
-                end=first + pages,
-                texts=[f"range {of_range}", str(of_range)],
-                colour="dim",
-                now=[n for n, row in enumerate(data["steps"]) if _unit_of(data, row, number).get("range") == of_range],
-                datum={"list": number, "range": of_range},
-                tip=f"range {of_range}: {count(pages, 'page')}",
-            )
-        )
+        about = [n for n, row in enumerate(data["steps"]) if _unit_of(data, row, number).get("range") == of_range]
+        tip, texts = f"range {of_range}: {count(pages, 'page')}", [f"range {of_range}", str(of_range)]
+        own = span(2, first, first + pages, "dim", {"list": number, "range": of_range}, tip, texts)
+        spans.append(replace(own, now=about))
     title = "Shared prefix" if work_list.shared else "Own pages" if len(data["lists"]) > 1 else "Work list"
     cut = (
         f"{count(len(cells), 'page')} in a list, cut into {count(work_list.ranges, 'range')}, KV head {data['kv_head']}"
@@ -471,82 +445,31 @@ def _parts(data: Names) -> Lanes:
     written = next(n for n, row in enumerate(steps) if row.get("written"))
     spans: list[Span] = []
     for n, unit in enumerate(units):
-        (first, end), since = unit["tokens"], unit["since"]
+        (first, end), number, l = unit["tokens"], unit["partition"], unit["l"]
         where = f"{'prefix ' if data['lists'][unit['list']].shared else ''}range {unit['range']}"
         for tile in unit["tiles"]:
+            tokens, warp = f"tokens {tile['first']} to {tile['end'] - 1}", f"warp {tile['warp']}"
             m_l = f"m {short(tile['m'], 3)}, l {short(tile['l'], 3)}"
-            spans.append(
-                Span(
-                    row=0,
-                    start=tile["first"],
-                    end=tile["end"],
-                    texts=[f"warp {tile['warp']}: {m_l}", m_l, f"warp {tile['warp']}", str(tile["warp"])],
-                    colour="S",
-                    since=tile["since"],
-                    now=[tile["since"]],
-                    go=tile["since"],
-                    datum={"tile": tile["first"]},
-                    tip=f"warp {tile['warp']}: tokens {tile['first']} to {tile['end'] - 1}\n{_exact(tile)}",
-                    early=[],
-                    early_tip=f"tokens {tile['first']} to {tile['end'] - 1}: no product yet",
-                )
-            )
-        number = unit["partition"]
+            tip, texts = f"{warp}: {tokens}\n{_exact(tile)}", [f"{warp}: {m_l}", m_l, warp, str(tile["warp"])]
+            at, early = (0, tile["first"], tile["end"]), ([], f"{tokens}: no product yet")
+            spans.append(span(*at, "S", {"tile": tile["first"]}, tip, texts, tile["since"], *early))
         told = f"partition {number}: tokens {first} to {end - 1}, {where}\n"
-        spans.append(
-            Span(
-                row=1,
-                start=first,
-                end=end,
-                texts=[f"m {short(unit['m'])}, l {short(unit['l'])}", f"l {short(unit['l'], 3)}", short(unit["l"], 2)],
-                colour="P",
-                since=since,
-                now=[since],
-                go=since,
-                datum={"unit": n},
-                tip=told + _exact(unit),
-                early=[f"partition {number}, {where}", f"partition {number}", str(number)],
-                early_tip=told + "not done yet",
-            )
-        )
+        texts = [f"m {short(unit['m'])}, l {short(l)}", f"l {short(l, 3)}", short(l, 2)]
+        early = [f"partition {number}, {where}", f"partition {number}", str(number)], f"{told}not done yet"
+        spans.append(span(1, first, end, "P", {"unit": n}, told + _exact(unit), texts, unit["since"], *early))
         if not whole:
-            texts = [
-                f"l × {short(unit['weight'])} = {short(unit['l'] * unit['weight'])}",
-                f"× {short(unit['weight'], 3)}",
-            ]
-            spans.append(
-                Span(
-                    row=2,
-                    start=first,
-                    end=end,
-                    texts=texts,
-                    colour="dim",
-                    since=written,
-                    now=[written],
-                    datum={"part": n},
-                    tip=f"{told}{_exact(unit)}, weight e^(mᵢ − m) = {unit['weight']:.9g}",
-                    early=[],
-                    early_tip=told + "not merged yet",
-                )
-            )
+            weight = unit["weight"]
+            texts = [f"l × {short(weight)} = {short(l * weight)}", f"× {short(weight, 3)}"]
+            tip, early = f"{told}{_exact(unit)}, weight e^(mᵢ − m) = {weight:.9g}", ([], f"{told}not merged yet")
+            spans.append(span(2, first, end, "dim", {"part": n}, tip, texts, written, *early))
     o = data["o"][0]
-    result = f"m = {short(merged['m'])}, l = {short(merged['l'])}"
-    text = f"All of {name} is one piece: nothing is merged" if whole else f"{result}, O[0] = {short(o)}"
-    spans.append(
-        Span(
-            row=2 if whole else 3,
-            start=0,
-            end=length,
-            texts=[text, f"l = {short(merged['l'], 3)}"],
-            colour="O",
-            since=written,
-            now=[written],
-            datum={"part": "all"},
-            tip=f"{name}, head {head}: {_exact(merged)}\nO[0] = {o:.9g}",
-            early=["not written yet", "not yet"],
-            early_tip="not written yet",
-        )
+    result = f"m = {short(merged['m'])}, l = {short(merged['l'])}, O[0] = {short(o)}"
+    texts = [f"All of {name} is one piece: nothing is merged" if whole else result, f"l = {short(merged['l'], 3)}"]
+    tip, early = (
+        f"{name}, head {head}: {_exact(merged)}\nO[0] = {o:.9g}",
+        (["not written yet", "not yet"], "not written yet"),
     )
+    spans.append(span(2 if whole else 3, 0, length, "O", {"part": "all"}, tip, texts, written, *early))
     rows = ["tile", "m, l", *([] if whole else ["weight"]), f"all of {name}"]
     title = Group(title=f"{name}, head {head}", note=f"tokens 0 to {length - 1}")
     return Lanes(groups=[title], rows=[Lane(name=row) for row in rows], spans=spans, length=length)

@@ -4,7 +4,6 @@ from dataclasses import replace
 
 from explainers.models import threads
 from explainers.stories.block_table import (
-    generated_text,
     kv_cache,
     kv_heads,
     partitions,
@@ -40,7 +39,7 @@ class Paging(Story[Subject]):
         match subject:
             case Serving():
                 result = serving.stage_of(subject.scenario, subject.block_size, subject.layout)
-                result = generated_text.added(result, subject) if subject.scenario.texts else result
+                result = serving.with_text(result, subject) if subject.scenario.texts else result
                 return _asking(result, serving.asked(subject.scenario, subject.block_size))
             case Cache():
                 result = kv_cache.stage_of(subject.scenario, subject.block_size, subject.layout)

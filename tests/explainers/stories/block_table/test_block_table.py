@@ -6,7 +6,7 @@ import re
 import numpy as np
 import pytest
 
-from explainers.stories.block_table import kv_cache, walk, walk_tables
+from explainers.stories.block_table import kv_cache, walk
 from explainers.story import stage
 from kernels.catalog import KERNELS
 from kernels.core import reference
@@ -96,10 +96,10 @@ def test_the_partitions_of_v2_are_combined_and_the_split_by_x_is_counted_from_th
     assert frames[-2]["phase"] == "combine" and "combines 3 partitions" in frames[-2]["sentence"]
     run = run_of("two_chats")
     frames = walk.frames_of(run, "A")
-    table = walk_tables.layouts_table(frames, run)
+    table = walk.layouts_table(frames, run)
     assert table["128-byte lines"].tolist()[:2] == [4, 16] and table["32-byte sectors"].tolist()[:2] == [16, 16]
     assert table["loads per 16 bytes"].tolist() == [1, 1, 4] and (table["lanes"] == 32).all()
-    assert "4 lines of 128 bytes" in walk_tables.layouts_blocks(frames, run)[0]["text"]
+    assert "4 lines of 128 bytes" in walk.layouts_blocks(frames, run)[0]["text"]
 
 
 def test_the_event_sentences_say_what_the_manager_did_and_what_is_wasted():
@@ -144,15 +144,15 @@ def test_every_state_of_a_preset_shows_each_page_once_with_its_owners(preset):
 
 def test_a_shuffle_is_compared_bit_for_bit_and_told_as_what_it_is():
     plain, moved = run_of("two_chats"), run_of("two_chats", shuffle=2)
-    table = walk_tables.shuffle_table(plain, moved, ["A", "B"])
+    table = walk.shuffle_table(plain, moved, ["A", "B"])
     assert table["equal bit for bit"].tolist() == ["yes", "yes"] and (table["largest difference of O"] == 0).all()
     assert (table["pages as allocated"] != table["pages shuffled"]).all()
-    note = walk_tables.shuffle_blocks(plain, moved, ["A", "B"], 2)[0]
+    note = walk.shuffle_blocks(plain, moved, ["A", "B"], 2)[0]
     assert note["tone"] == "good" and "the same output, bit for bit, in every sequence and head." in note["text"]
     moved.arrays["o"][1, 0, 0] += 1e-6
-    assert walk_tables.shuffle_table(plain, moved, ["A", "B"])["equal bit for bit"].tolist() == ["yes", "no"]
+    assert walk.shuffle_table(plain, moved, ["A", "B"])["equal bit for bit"].tolist() == ["yes", "no"]
     moved.arrays["o"][0, 0, 0] += 1
-    note = walk_tables.shuffle_blocks(plain, moved, ["A", "B"], 2)[0]
+    note = walk.shuffle_blocks(plain, moved, ["A", "B"], 2)[0]
     assert note["tone"] == "bad" and note["text"].endswith("other addresses, and the output differs.")
 
 
@@ -160,7 +160,7 @@ def test_the_stores_of_reshape_and_cache_are_those_of_the_layout():
     spec = KERNELS["reshape_and_cache"]
     problem = spec.problem_type()
     run = execute.run(Request(spec, problem, (), Scope(0, len(problem.slots))))
-    table = walk_tables.addresses_table(run)
+    table = kv_cache.addresses_table(run)
     assert table.slot.tolist() == [slot for slot in problem.slots if slot >= 0]
     for row in table.itertuples(index=False):
         assert row[4] == min(problem.layout.k_offsets(row[2], 0, row[3])) and row[6] == min(

@@ -3,7 +3,7 @@ import re
 import numpy as np
 import pytest
 
-from explainers.stories.block_table import kv_heads, partition_blocks, partitions
+from explainers.stories.block_table import kv_heads, partitions
 from kernels.catalog import KERNELS
 from kernels.core.request import Request
 from kernels.core.scope import Scope
@@ -79,7 +79,7 @@ def test_lit_lines_grids_and_sentences_are_those_of_both_kernels(runs):
         for file, _, line in (place.partition(":") for f in made.frames for place in f[key]):
             assert "PROBE_" not in texts[file][int(line) - 1].replace("PROBE_PASS", "")
         assert made.frames[0][key]
-    table = partition_blocks.grids(*runs).set_index("kernel")
+    table = partitions.grids(*runs).set_index("kernel")
     assert table.blocks.to_dict() == {"paged_v1": 16, "paged_v2": 8 * 16, "paged_v2_reduce": 16}
     assert table["with tokens"]["paged_v2"] == 4 * (8 + 1 + 1 + 1)
     assert partitions.accepts(runs[1].request.kernel) and partitions.accepts_whole(runs[0].request.kernel)
@@ -94,15 +94,15 @@ def test_lit_lines_grids_and_sentences_are_those_of_both_kernels(runs):
 
 
 def test_when_v2_fills_the_gpu(runs):
-    table = partition_blocks.fill_table(32, 512, 132).set_index("sequences")
+    table = partitions.fill_table(32, 512, 132).set_index("sequences")
     assert table["V2 fills it from"][1] == 4 * 512 + 1  # 5 partitions x 32 heads = 160 blocks; 4 are only 128
     assert table["V1 fills it"][4] == "no" and table["V1 fills it"][8] == "yes"
-    blocks = partition_blocks.blocks_table(32, 512)
+    blocks = partitions.blocks_table(32, 512)
     row = blocks[(blocks["context length"] == 4096) & (blocks.batch == 4)].set_index("kernel").blocks
     assert row.to_dict() == {"V1": 128, "V2": 1024}
-    chart = str(partition_blocks.blocks_chart(blocks, 132).to_dict())
+    chart = str(partitions.blocks_chart(blocks, 132).to_dict())
     assert "132 SMs" in chart and "fontSize" not in chart  # the page's own size, which grows with the window
-    made = partition_blocks.blocks(*runs, 132, "An H200")
+    made = partitions.enough_blocks(*runs, 132, "An H200")
     assert (
         "a context of 2,049 tokens on. V1 has enough from 5 sequences" in made[3]["text"]
         and made[3]["label"] == "modelled"

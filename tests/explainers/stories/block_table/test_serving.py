@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from explainers.stories.block_table import generated_text, serving
+from explainers.stories.block_table import serving
 from explainers.stories.block_table.story import WORDS
 from explainers.stories.block_table.subjects import Serving
 from explainers.story import encoding
@@ -167,7 +167,7 @@ SCENARIO = SERVED["generation"]
 
 def made(backend):
     result = serving.stage_of(SCENARIO, 16, None)
-    return generated_text.added(result, Serving(SCENARIO, 16, None, backend))
+    return serving.with_text(result, Serving(SCENARIO, 16, None, backend))
 
 
 def test_each_step_names_its_characters_and_both_backends_have_the_same():
