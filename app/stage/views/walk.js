@@ -14,7 +14,6 @@ const LEGEND = [
   ['background:var(--wg-line)', 'another sequence'],
 ];
 
-/** @type {Picture<block_table.WalkMeta>} */
 export default function (host, { meta, columns }, context) {
   const { frames, name, table, length, size, kv_head, kv_heads, page_bytes, item } = meta,
     { head, head_dim, pages } = meta,

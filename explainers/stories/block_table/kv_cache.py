@@ -174,6 +174,7 @@ def stage_of(scenario: Scenario, block_size: int, layout: Layout | None) -> stag
         state=states(frames),
         tabs=[stage.Tab("usage", "Slots over time", [usage]), stage.Tab("writes", "Writes of the kernels")],
         provenance=stage.Provenance("modelled", WORDS.say("pool_model", {})),
+        questions=WORDS.questions(asked(scenario, block_size), len(frames) - 1),
         step_choice="moment",
     )
 
@@ -313,7 +314,7 @@ def pages_said(pages: Sequence[int]) -> str:
     return f"page{'' if len(pages) == 1 else 's'} {', '.join(said)}"
 
 
-def asked(scenario: Scenario, block_size: int) -> dict[str, object]:
+def asked(scenario: Scenario, block_size: int) -> Row:
     """The names for the questions about the waste of paging and of contiguous slots."""
     cache, max_len = scenario.states(block_size)[-1][0], scenario.max_len
     longest = max(cache.sequences, key=lambda s: len(s.tokens), default=None)

@@ -61,6 +61,7 @@ def stage_of(scenario: Scenario, block_size: int, layout: Layout | None) -> stag
         ],
         provenance=stage.Provenance("modelled", WORDS.say("serving_model", {})),
         summary=WORDS.say("gain_of_serving", gain),
+        questions=WORDS.questions(asked(scenario, block_size), len(frames) - 1),
         step_choice="moment",
         step_values=ends,
     )
@@ -345,7 +346,7 @@ def prefixes_of(scenario: Scenario) -> set[str]:
     return {visit.name for visit in scenario.visits if not visit.answer}
 
 
-def asked(scenario: Scenario, block_size: int) -> dict[str, object]:
+def asked(scenario: Scenario, block_size: int) -> Row:
     """The names for the questions: the requests at once, the copies of the first fork, and the first wait.
 
     busiest: a step with the most requests, before the fork if possible.
@@ -361,7 +362,7 @@ def asked(scenario: Scenario, block_size: int) -> dict[str, object]:
     busiest = first - 1 if forked and present[first - 1] == most else present.index(most)
     tables = [sequence["table"] for sequence in frames[busiest]["sequences"]]
     waits = next((n for n, frame in enumerate(frames) if frame["waiting"] and frame["free"]), None)
-    names: dict[str, object] = {
+    names: Row = {
         **{"view": "serving", "max_len": scenario.max_len, "answered": len(answered), "pool": len(frames[0]["free"])},
         **{"most": most, "busiest": busiest, "usage": frames[busiest]["usage"]},
         "reserved": len(frames[0]["free"]) * block_size // scenario.max_len,

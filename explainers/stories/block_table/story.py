@@ -11,7 +11,6 @@ from explainers.stories.block_table import (
     serving,
     walk,
 )
-from explainers.stories.block_table.paging import WORDS
 from explainers.stories.block_table.subjects import (
     Cache,
     Heads,
@@ -26,6 +25,8 @@ from explainers.story.base import Runner, Story
 from explainers.story.stage import Stage
 from kernels.core.spec import KernelSpec
 
+TABS = [stage.BUILDS, stage.DATA]  # of every kernel
+
 
 class Paging(Story[Subject]):
     """A view of the cache, or a view of the kernels that read it."""
@@ -39,54 +40,36 @@ class Paging(Story[Subject]):
         match subject:
             case Serving():
                 result = serving.stage_of(subject.scenario, subject.block_size, subject.layout)
-                result = serving.with_text(result, subject) if subject.scenario.texts else result
-                return _asking(result, serving.asked(subject.scenario, subject.block_size))
+                return serving.with_text(result, subject) if subject.scenario.texts else result
             case Cache():
-                result = kv_cache.stage_of(subject.scenario, subject.block_size, subject.layout)
-                return _asking(result, kv_cache.asked(subject.scenario, subject.block_size))
+                return kv_cache.stage_of(subject.scenario, subject.block_size, subject.layout)
             case Walk():
                 return _walk(subject, runner)
             case Partitions():
                 return _partitions(subject, runner)
             case Ranges():
-                return _ranges(subject, runner)
+                run, live, of = runner.run(subject.request), runner.live_gpu(), subject
+                return ranges.stage_of(run, of.names, of.colours, of.place, runner.provenance(run), TABS, live)
             case Heads():
-                return _heads(subject, runner)
-
-
-def _asking(result: Stage, names: dict[str, object]) -> Stage:
-    return replace(result, questions=WORDS.questions(names, len(result.frames) - 1))
+                runs = [runner.run(request) for request in subject.requests]
+                result = kv_heads.stage_of([kv_heads.reads(run) for run in runs], runner.provenance(runs[0]), TABS)
+                return replace(result, views=[*result.views, *threads.own_view(runs[0])])
 
 
 def _walk(subject: Walk, runner: Runner) -> Stage:
     run = runner.run(subject.request)
     shuffled = [stage.Tab("shuffle", "Shuffled, compared")] if subject.plain else []
-    more, live = [*shuffled, stage.BUILDS, stage.DATA], runner.live_gpu()
-    return walk.stage_of(run, subject.name, subject.colour, runner.provenance(run), more, live, subject.names)
+    provenance, tabs, live = runner.provenance(run), [*shuffled, *TABS], runner.live_gpu()
+    return walk.stage_of(run, subject.name, subject.colour, provenance, tabs, live, subject.names)
 
 
 def _partitions(both: Partitions, runner: Runner) -> Stage:
     whole, cut = runner.run(both.whole), runner.run(both.cut)
-    more = [stage.Tab("blocks", "Enough blocks"), stage.BUILDS, stage.DATA]
-    result = partitions.stage_of(whole, cut, both.name, runner.provenance(cut), more, *(runner.live_gpu() or ())[:1])
+    more, provenance = [stage.Tab("blocks", "Enough blocks"), *TABS], runner.provenance(cut)
+    result = partitions.stage_of(whole, cut, both.name, provenance, more, *(runner.live_gpu() or ())[:1])
     whole_threads = threads.own_view(whole, "threads_v1", "Threads of V1", "v1_lines")
     cut_threads = threads.own_view(cut, "threads_v2", "Threads of V2", "v2_lines")
     return replace(result, views=[*result.views, *whole_threads, *cut_threads])
-
-
-def _ranges(subject: Ranges, runner: Runner) -> Stage:
-    run = runner.run(subject.request)
-    more, live = [stage.BUILDS, stage.DATA], runner.live_gpu()
-    followed, provenance = subject.place, runner.provenance(run)
-    result = ranges.stage_of(run, subject.names, subject.colours, followed, provenance, more, live)
-    return result
-
-
-def _heads(heads: Heads, runner: Runner) -> Stage:
-    runs = [runner.run(request) for request in heads.requests]
-    found = [kv_heads.reads(run) for run in runs]
-    result = kv_heads.stage_of(found, runner.provenance(runs[0]), [stage.BUILDS, stage.DATA])
-    return replace(result, views=[*result.views, *threads.own_view(runs[0])])
 
 
 STORY = Paging()

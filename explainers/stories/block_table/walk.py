@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from itertools import accumulate
-from typing import NotRequired, TypedDict, cast
 
 import numpy as np
 import pandas as pd
@@ -11,9 +10,8 @@ from explainers.models import grid, threads
 from explainers.stories.block_table import paging
 from explainers.stories.block_table.paging import WORDS, Paged
 from explainers.story import axes, probed, stage
-from explainers.story.frames import Frame, Number
 from explainers.story.glossary import phase_title
-from explainers.story.words import Row
+from explainers.story.words import Names, Row
 from kernels.core.spec import KernelSpec
 from kernels.run.results import Run
 from kernels.trace import steps as cutting
@@ -25,73 +23,6 @@ WANTS = ("walk_k", "softmax", "walk_v", "write", "score", "p", "m", "l", "o")
 # phase -> the events in its words. Without them, it has the words of any phase.
 EVENTS = {"load_q": set(), "softmax": {"m", "l", "p"}, "write_part": set(), "write": {"o"}}
 EVENTS["combine"] = {"m_all", "l_all", "weight"}
-
-
-class WalkFrame(Frame):
-    """A step of a walk through a block table. A step of K or V is one page by one warp.
-
-    about: the words that it has: load_q, page, softmax, write_part, combine, write, other.
-    logical, page: the entry of the block table and its page.
-    entry_offset: the byte of the entry in the block tables.
-    base: the first byte of the page's part of the KV head.
-    warp, tokens: the warp, and the first and last token.
-    tensor, role: the cache, and k or v.
-    request, low, bytes: byte offset of each lane's first load (None for an idle lane), the lowest byte, and all bytes.
-    m, l: of a softmax or a combination.
-    written: the step writes O.
-    read: the step's bytes from global memory.
-    moment: the step of the trace.
-    """
-
-    about: str
-    read: int
-    moment: int
-    logical: NotRequired[int]
-    page: NotRequired[int]
-    entry_offset: NotRequired[int]
-    base: NotRequired[int]
-    warp: NotRequired[int]
-    tokens: NotRequired[list[int]]
-    tensor: NotRequired[str]
-    role: NotRequired[str]
-    request: NotRequired[list[int | None]]
-    low: NotRequired[int]
-    bytes: NotRequired[int]
-    m: NotRequired[Number]
-    l: NotRequired[Number]
-    written: NotRequired[bool]
-
-
-class WalkMeta(TypedDict):
-    """The fields of the view.
-
-    name, colour, table, length: the sequence, its pages and its tokens.
-    size: slots of a page. pages: of the pool.
-    others: page -> slots with tokens of other sequences.
-    head, kv_head, kv_heads: the query head, its KV head, and the number of KV heads.
-    page_bytes: of a page and KV head.
-    item: bytes of an element. x: elements of a piece of K.
-    partitioned: the kernel cuts the context.
-
-    Columns: scores, weights [length] as logged (weights are not divided by l), o [head_dim].
-    """
-
-    frames: list[WalkFrame]
-    name: str
-    colour: str
-    table: list[int]
-    length: int
-    size: int
-    pages: int
-    others: dict[int, int]
-    kv_head: int
-    kv_heads: int
-    page_bytes: int
-    item: int
-    head_dim: int
-    x: int
-    head: int
-    partitioned: bool
 
 
 def accepts(spec: KernelSpec) -> bool:
@@ -113,8 +44,18 @@ def refusal(spec: KernelSpec) -> str:
 # ---- data ----
 
 
-def frames_of(run: Run, name: str) -> list[WalkFrame]:
-    """The steps of a Run over one query head of one sequence, with their words. name: the sequence."""
+def frames_of(run: Run, name: str) -> list[Row]:
+    """The steps of a Run over one query head of one sequence, with their words. name: the sequence.
+
+    A step of K or V is one page by one warp. Further columns:
+    about: the words that it has: load_q, page, softmax, write_part, combine, write, other.
+    moment: the step of the trace. read: its bytes from global memory.
+    logical, page: the entry of the block table and its page. entry_offset: the byte of the entry in the block tables.
+    base: the first byte of the page's part of the KV head.
+    warp, tokens: the warp, and the first and last token. tensor, role: the cache, and k or v.
+    request, low, bytes: byte offset of each lane's first load (None for an idle lane), the lowest byte, and all bytes.
+    m, l: of a softmax or a combination. written: whether the step writes O.
+    """
     paged, sites = Paged(run.request), run.sites
     sequence, head = paged.place
     cut = cutting.cut(run.trace, sites)
@@ -146,11 +87,7 @@ def frames_of(run: Run, name: str) -> list[WalkFrame]:
     frames = WORDS.frames(rows, {**names, "O": paged.o[0], "phase_title": phase_title})
     for frame in frames:
         frame["sentence"] = frame["sentence"][0].upper() + frame["sentence"][1:]
-    columns = WalkFrame.__annotations__
-    return [
-        cast(WalkFrame, {**{key: row[key] for key in row if key in columns}, **frame})
-        for row, frame in zip(rows, frames)
-    ]
+    return [{**row, **frame} for row, frame in zip(rows, frames)]
 
 
 def _counted(part: pd.DataFrame) -> Row:
@@ -219,8 +156,15 @@ def _first_request(loads: pd.DataFrame) -> list[int | None]:
 # ---- page ----
 
 
-def view(run: Run, frames: list[WalkFrame], name: str, colour: str) -> tuple[WalkMeta, dict[str, np.ndarray]]:
-    """The meta and the columns of the view `walk`. name, colour: the sequence."""
+def view(run: Run, frames: list[Row], name: str, colour: str) -> tuple[Row, dict[str, np.ndarray]]:
+    """The meta and the columns of the view `walk`. name, colour: the sequence.
+
+    table, length: the pages and the tokens of the sequence. size: slots of a page. pages: of the pool.
+    others: page -> slots with tokens of other sequences.
+    page_bytes: of a page and KV head. item: bytes of an element. x: elements of a piece of K.
+    partitioned: whether the kernel cuts the context.
+    Columns: scores, weights [length] as logged (weights are not divided by l), o [head_dim].
+    """
     paged, lengths, records = Paged(run.request), paging.lengths(run), run.trace.frame("event", "token", "value")
     (sequence, head), size = paged.place, paged.block_size
     others: dict[int, int] = {}
@@ -232,7 +176,7 @@ def view(run: Run, frames: list[WalkFrame], name: str, colour: str) -> tuple[Wal
         columns[column] = np.full(int(lengths[sequence]), np.nan, np.float32)
         own = records[records.value.notna() & (records.event == event)]
         columns[column][own.token.astype(int)] = own.value
-    meta: WalkMeta = {
+    meta: Row = {
         "frames": frames,
         "name": name,
         "colour": colour,
@@ -288,7 +232,7 @@ def stage_of(
     )
 
 
-def states(frames: Sequence[WalkFrame]) -> list[stage.State]:
+def states(frames: Sequence[Names]) -> list[stage.State]:
     """The strip: entry, page and first byte of the step, the current m and l, and the bytes read so far."""
     table = [f"entry {f['logical']}" if "logical" in f else None for f in frames]
     base = [f"{f['base']:,} of {f['tensor']}" if "base" in f else None for f in frames]
@@ -303,7 +247,7 @@ def states(frames: Sequence[WalkFrame]) -> list[stage.State]:
     ]
 
 
-def asked(run: Run, meta: WalkMeta, whole: stage.View) -> Row:
+def asked(run: Run, meta: Names, whole: stage.View) -> Row:
     """The names for the questions: the way to a key, the two phases and the grid.
 
     jump: the last step of K whose page is not the page after the one before. None without one.
@@ -340,7 +284,7 @@ def asked(run: Run, meta: WalkMeta, whole: stage.View) -> Row:
 # ---- tabs ----
 
 
-def layouts_blocks(frames: Sequence[WalkFrame], run: Run) -> list[stage.Block]:
+def layouts_blocks(frames: Sequence[Names], run: Run) -> list[stage.Block]:
     """The reason for the split of K by x: a table and its sentence."""
     table = layouts_table(frames, run)
     keys = {"lanes": "lanes", "lines": "128-byte lines", "bytes": "bytes per lane", "loads": "loads per 16 bytes"}
@@ -359,7 +303,7 @@ def shuffle_blocks(plain: Run, shuffled: Run, names: Sequence[str], seed: int) -
     ]
 
 
-def layouts_table(frames: Sequence[WalkFrame], run: Run) -> pd.DataFrame:
+def layouts_table(frames: Sequence[Names], run: Run) -> pd.DataFrame:
     """The cost of the walk's first K request, as logged and in other layouts of K.
 
     Columns: layout, loads per thread and 16 bytes, bytes per load, 128-byte lines, 32-byte sectors.

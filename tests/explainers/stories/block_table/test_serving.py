@@ -5,7 +5,7 @@ import json
 import pytest
 
 from explainers.stories.block_table import serving
-from explainers.stories.block_table.story import WORDS
+from explainers.stories.block_table.paging import WORDS
 from explainers.stories.block_table.subjects import Serving
 from explainers.story import encoding
 from kernels.families.paged.problem import PagedProblem
