@@ -368,8 +368,8 @@ def test_grouped_queries_save_what_the_fewer_heads_do_not_hold(heads, stores):
     assert right(keys["check_grouped"]) == f"The cache needs {heads} times fewer bytes"
     assert keys["check_grouped"].why.startswith(f"The tokens fill {least:,} bytes in place of {heads * least:,}.")
     assert {f"{least:,}", f"{heads * least:,}"} <= set(keys["check_grouped"].hides)
-    assert right(keys["same_reads"]).startswith("As many as before") and len({one.read for one in found}) == 1
-    assert f" {found[0].read:,} bytes" in keys["same_reads"].why
+    assert right(keys["same_reads"]).startswith("As many as before") and len({one["read"] for one in found}) == 1
+    assert f" {found[0]['read']:,} bytes" in keys["same_reads"].why
 
 
 @pytest.mark.parametrize("block_size", [8, 16, 32])

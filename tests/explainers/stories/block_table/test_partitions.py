@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from explainers.stories.block_table import kv_heads, partitions
+from explainers.story import probed
 from kernels.catalog import KERNELS
 from kernels.core.request import Request
 from kernels.core.scope import Scope
@@ -82,8 +83,8 @@ def test_lit_lines_grids_and_sentences_are_those_of_both_kernels(runs):
     table = partitions.grids(*runs).set_index("kernel")
     assert table.blocks.to_dict() == {"paged_v1": 16, "paged_v2": 8 * 16, "paged_v2_reduce": 16}
     assert table["with tokens"]["paged_v2"] == 4 * (8 + 1 + 1 + 1)
-    assert partitions.accepts(runs[1].request.kernel) and partitions.accepts_whole(runs[0].request.kernel)
-    assert not partitions.accepts(runs[0].request.kernel) and not partitions.accepts_whole(runs[1].request.kernel)
+    assert list(probed.accepting(partitions)) == ["paged_v2"] and partitions.accepts_whole(runs[0].request.kernel)
+    assert not partitions.accepts_whole(runs[1].request.kernel)
     l = partitions.data_of(*runs, "L")["v2"]["l"]
     assert sum(f"adds: l = {l:.4g}." in frame["sentence"] for frame in made.frames) == 1
     for frame in made.frames:
@@ -135,17 +136,17 @@ def reads(preset, kv, dtype="float32"):
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 def test_each_byte_is_read_once_for_every_query_head_that_shares_it(kv, dtype):
     found, problem = reads("churn", kv, dtype)
-    assert (found.k.least, found.k.most) == (found.v.least, found.v.most) == (4 // kv, 4 // kv)
-    assert found.links == [(head, head * kv // 4) for head in range(4)]
+    assert [(found[c]["least"], found[c]["most"]) for c in "kv"] == [(4 // kv, 4 // kv)] * 2
+    assert found["links"] == [(head, head * kv // 4) for head in range(4)]
     size = sum(problem.context_lens) * kv * 64 * (4 if dtype == "float32" else 2)
-    assert found.k.held == found.v.held == size and found.k.read == size * 4 // kv
+    assert found["k"]["held"] == found["v"]["held"] == size and found["k"]["read"] == size * 4 // kv
 
 
 def test_pages_that_sequences_share_are_held_once():
     found, problem = reads("shared_prompt", 2)
     tokens = len({token for row in problem.token_ids for token in row})
     copied = 3 * (44 - 32)  # each answer's copy of the prompt's last page
-    assert found.k.held == (32 + copied + tokens - 44) * 2 * 64 * 4
+    assert found["k"]["held"] == (32 + copied + tokens - 44) * 2 * 64 * 4
 
 
 def test_the_stage_has_a_step_for_each_query_head_and_a_named_panel_for_each_ratio():
@@ -154,10 +155,10 @@ def test_the_stage_has_a_step_for_each_query_head_and_a_named_panel_for_each_rat
     ((lanes,),) = made.views[0].meta.lines
     titles = [group.title for group in lanes.groups]
     assert titles == ["MHA 4:4 (multi-head)", "GQA 4:2 (grouped)", "MQA 4:1 (multi-query)"]
-    assert [group.value for group in lanes.groups] == [f"holds {one.held:,} bytes of K and V" for one in found]
+    assert [group.value for group in lanes.groups] == [f"holds {one['held']:,} bytes of K and V" for one in found]
     links = [re.search(r"^(.+): query head (\d+) reads KV head (\d+)$", span.tip) for span in lanes.spans]
     said = {(link[1], int(link[2]), int(link[3])) for link in links if link}
-    assert said == {(title, *link) for title, one in zip(titles, found) for link in one.links}
+    assert said == {(title, *link) for title, one in zip(titles, found) for link in one["links"]}
     assert made.views[0].meta.types == {"fp32": 4, "fp16 or bf16": 2, "fp8": 1} and not made.side
     assert (
         len(made.frames) == 4
@@ -165,7 +166,7 @@ def test_the_stage_has_a_step_for_each_query_head_and_a_named_panel_for_each_rat
     )
     strip = {state.name: list(state.values) for state in made.state}
     for one in found:
-        assert strip[f"{kv_heads.kind(4, one.num_kv_heads)} asked for"][-1] == one.read
+        assert strip[f"{kv_heads.kind(4, one['num_kv_heads'])} asked for"][-1] == one["read"]
     assert "4 times less" in made.tabs[0].blocks[0]["text"]
     assert kv_heads.reads_table(found)["each K byte is read"].tolist() == ["1", "2", "4"]
     assert kv_heads.kind(32, 32).startswith("MHA") and kv_heads.kind(1, 1).startswith("MHA")
