@@ -2,7 +2,7 @@
 // scores so far, the output.
 import { gridArea } from '../core/areas.js';
 import { canvasView } from '../core/canvas.js';
-import { COLOURS, exact, number, spanOf, theme } from '../core/paint.js';
+import { COLOURS, exact, spanOf, theme } from '../core/paint.js';
 import { walkLayout } from './layouts/walk.js';
 import { PAGE_KINDS } from './pages.js';
 import { walkMarks, walkTime } from './walk_marks.js';
@@ -15,10 +15,8 @@ const LEGEND = [
 ];
 
 export default function (host, { meta, columns }, context) {
-  const { frames, name, table, length, size, kv_head, kv_heads, page_bytes, item } = meta,
-    { head, head_dim, pages } = meta,
-    { scores, weights, o } = columns,
-    chunks = head_dim / meta.x;
+  const { frames, name, table, length, size, tips, head, head_dim, pages } = meta,
+    { scores, weights, o } = columns;
   const finite = array => [...array].filter(Number.isFinite);
   const fillOf = entry => Math.min(size, length - entry * size);
   const frameAt = step => frames[Math.min(step, frames.length - 1)];
@@ -26,7 +24,6 @@ export default function (host, { meta, columns }, context) {
   const walk = {
     ...meta,
     ...columns,
-    chunks,
     states,
     fillOf,
     frameAt,
@@ -73,21 +70,9 @@ export default function (host, { meta, columns }, context) {
     if (at.dim !== undefined)
       return frames[step].written ? `O[${at.dim}] = ${exact(o[at.dim])}` : `O[${at.dim}] is not written yet`;
     if (at.other !== undefined) return `page ${at.other} is not of ${name}`;
-    const t = at.token,
-      entry = Math.floor(t / size),
-      slot = t % size,
-      base = (table[entry] * kv_heads + kv_head) * page_bytes,
-      state = states[step][t];
-    return (
-      `token ${t} of ${name}: logical block ${entry}, slot ${slot}; page ${table[entry]}, KV head ${kv_head}\n` +
-      `K: ${chunks} pieces of 16 bytes at bytes ${number(base + 16 * slot)}, ` +
-      `${number(base + 16 * (size + slot))}, ... (${number(16 * size)} apart)\n` +
-      `V: ${head_dim} numbers of ${item} bytes at bytes ${number(base + item * slot)}, ` +
-      `${number(base + item * (size + slot))}, ... (${number(item * size)} apart)\n` +
-      (state
-        ? `score ${exact(scores[t])}` + (state > 1 ? `, weight ${exact(weights[t])}` : '')
-        : 'score not computed yet')
-    );
+    const state = states[step][at.token],
+      weight = state > 1 ? `, weight ${exact(weights[at.token])}` : '';
+    return `${tips[at.token]}\n${state ? `score ${exact(scores[at.token])}${weight}` : 'score not computed yet'}`;
   };
   const areas = ({ step }) => {
     const { left, width, cells, place, low } = laid,

@@ -151,12 +151,12 @@ class WalkMarks {
   }
   // Where the lanes of the first load read.
   addLanes(x, page) {
-    const { marks, walk, frame } = this,
+    const { marks, walk, frame, shown } = this,
       { em, box } = this.laid,
       { half, top, high } = box,
       wide = half / walk.size,
       tall = high / walk.chunks,
-      base = this.baseOf(page),
+      base = walk.bases[shown],
       late = { fill: '#fff', span: [0.8, 1], out: [0, 0.1] };
     frame.request.forEach((offset, lane) => {
       if (offset === null) return;
@@ -175,9 +175,9 @@ class WalkMarks {
     });
   }
   addName(tensor, x, page) {
-    const { marks, walk } = this,
+    const { marks, walk, shown } = this,
       { em, box } = this.laid,
-      from = `from byte ${number(this.baseOf(page))}`,
+      from = `from byte ${number(walk.bases[shown])}`,
       shape =
         tensor === 'K'
           ? `[${walk.chunks}, ${walk.size}] \u00d7 16 bytes`
@@ -186,10 +186,6 @@ class WalkMarks {
       name: `${tensor} of page ${page}`,
       notes: [`${shape}, ${from}`, from],
     });
-  }
-  baseOf(page) {
-    const { kv_heads, kv_head, page_bytes } = this.walk;
-    return (page * kv_heads + kv_head) * page_bytes;
   }
 
   // From the table's entry to its page, and from there to the page enlarged.

@@ -161,40 +161,53 @@ def view(run: Run, frames: list[Row], name: str, colour: str) -> tuple[Row, dict
 
     table, length: the pages and the tokens of the sequence. size: slots of a page. pages: of the pool.
     others: page -> slots with tokens of other sequences.
-    page_bytes: of a page and KV head. item: bytes of an element. x: elements of a piece of K.
+    bases: the first byte of each entry's page, of the KV head. item: bytes of an element. chunks: pieces of 16 bytes of
+        a key. tips: the addresses of each token in words.
     partitioned: whether the kernel cuts the context.
     Columns: scores, weights [length] as logged (weights are not divided by l), o [head_dim].
     """
     paged, lengths, records = Paged(run.request), paging.lengths(run), run.trace.frame("event", "token", "value")
     (sequence, head), size = paged.place, paged.block_size
     others: dict[int, int] = {}
-    for n, length in enumerate(lengths):
+    for n, tokens in enumerate(lengths):
         for entry, page in enumerate(paging.pages_of(run, n) if n != sequence else ()):
-            others[page] = max(others.get(page, 0), min(size, int(length) - entry * size))
+            others[page] = max(others.get(page, 0), min(size, int(tokens) - entry * size))
     columns = {"o": np.asarray(run.arrays[paged.o[1].name][sequence, head], np.float32)}
     for event, column in (("score", "scores"), ("p", "weights")):
         columns[column] = np.full(int(lengths[sequence]), np.nan, np.float32)
         own = records[records.value.notna() & (records.event == event)]
         columns[column][own.token.astype(int)] = own.value
+    table, kv_head, length = paging.pages_of(run, sequence), paged.kv_head_of(head), int(lengths[sequence])
+    bases = [axes.byte_of(paged.k[1], page=page, kv_head=kv_head) for page in table]
+    names = {"name": name, "size": size, "item": paged.k[1].itemsize, "dims": paged.head_dim, "kv_head": kv_head}
+    names["chunks"] = paged.head_dim // paged.x
     meta: Row = {
         "frames": frames,
         "name": name,
         "colour": colour,
-        "table": paging.pages_of(run, sequence),
-        "length": int(lengths[sequence]),
+        "table": table,
+        "length": length,
         "size": size,
         "pages": axes.length(paged.k[1], "page"),
         "others": others,
-        "kv_head": paged.kv_head_of(head),
-        "kv_heads": paged.num_kv_heads,
-        "page_bytes": paged.page_bytes,
-        "item": paged.k[1].itemsize,
+        "bases": bases,
+        "tips": ["\n".join(WORDS.parts("token", _address(names, bases, table, token))) for token in range(length)],
+        "item": names["item"],
         "head_dim": paged.head_dim,
-        "x": paged.x,
+        "chunks": names["chunks"],
         "head": head,
         "partitioned": len(run.request.plan.launches) > 1,
     }
     return meta, columns
+
+
+def _address(names: Names, bases: Sequence[int], table: Sequence[int], token: int) -> Row:
+    """The place of a token: its entry, slot and page, and its first two bytes of K and of V, a step apart."""
+    entry, slot = divmod(token, names["size"])
+    k, v = 16 * names["size"], names["item"] * names["size"]
+    first, value = bases[entry] + 16 * slot, bases[entry] + names["item"] * slot
+    place = {"token": token, "entry": entry, "slot": slot, "page": table[entry]}
+    return {**names, **place, "k": [first, first + k], "v": [value, value + v]}
 
 
 def stage_of(

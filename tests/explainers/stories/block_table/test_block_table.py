@@ -207,14 +207,16 @@ def test_the_view_of_a_walk_says_what_the_problem_holds(name):
     run = run_of("churn", name, item=9)
     problem, frames = run.request.problem, walk.frames_of(run, "F")
     meta, columns = walk.view(run, frames, "F", "#56B4E9")
-    assert (meta["head"], meta["kv_head"]) == (1, 0)
     layout = problem.layout
-    assert (meta["page_bytes"], meta["x"], meta["size"], meta["pages"]) == (
-        layout.page_bytes,
-        layout.x,
-        problem.block_size,
-        problem.num_blocks,
-    )
+    assert (meta["head"], meta["size"], meta["pages"]) == (1, problem.block_size, problem.num_blocks)
+    assert meta["chunks"] == problem.head_dim // layout.x
+    assert meta["bases"] == [layout.page_offset(page, 0) for page in problem.block_tables[2]]
+    for token, tip in enumerate(meta["tips"]):
+        for kind, offsets in (("K", layout.k_offsets), ("V", layout.v_offsets)):
+            first, second = (int(n) for n in offsets(problem.block_tables[2][token // 16], 0, token % 16)[:2])
+            assert re.search(
+                rf"^{kind}: .* at bytes {first:,}, {second:,}, ... \({second - first:,} apart\)$", tip, re.M
+            )
     assert tuple(meta["table"]) == problem.block_tables[2] and meta["length"] == problem.context_lens[2] == len(
         columns["scores"]
     )
