@@ -27,7 +27,7 @@ from kernels.core.spec import KernelSpec
 from kernels.errors import ProblemError
 from kernels.kv_cache.layout import Layout
 from kernels.kv_cache.manager import KVCache
-from kernels.kv_cache.scenarios import PRESETS, SHOWN_RANGES, Scenario
+from kernels.kv_cache.scenarios import PRESETS, Scenario
 from kernels.recordings import run_index
 
 
@@ -62,8 +62,6 @@ class Moment:
         changes: of the problem's fields.
         """
         kernel = kernel or self.page.kernel_of(self.state)
-        if "ranges" in fields_of(kernel.problem_type):
-            changes = {"ranges": SHOWN_RANGES, **changes}
         problem = self.problem(cache or self.cache, kernel, **changes)
         settings = tuple(self.page.settings_of(self.state, kernel=kernel).items())
         head = self.state["sequence"] * self.state["num_heads"] + self.state["head"]
@@ -98,10 +96,6 @@ class Moment:
             return self.problem(filled, self.page.kernel_of(self.state)).layout if filled else None
         except ProblemError:
             return None
-
-    def ratios(self) -> list[int]:
-        """Numbers of KV heads: as many as query heads, the chosen number, and one."""
-        return list(dict.fromkeys((self.state["num_heads"], self.state["num_kv_heads"], 1)))
 
     def first_kernel(self, accepts: Callable[[KernelSpec], bool]) -> KernelSpec:
         return next(kernel for kernel in self.page.kernels.values() if accepts(kernel))
@@ -158,7 +152,8 @@ def _partitions(moment: Moment) -> Partitions:
 
 def _heads(moment: Moment) -> Heads:
     kernel = moment.first_kernel(partitions.accepts_whole)
-    return Heads(tuple(moment.whole_request(kernel, num_kv_heads=count) for count in moment.ratios()))
+    ratios = dict.fromkeys((moment.state["num_heads"], moment.state["num_kv_heads"], 1))
+    return Heads(tuple(moment.whole_request(kernel, num_kv_heads=count) for count in ratios))
 
 
 def _ranges(moment: Moment) -> Ranges:
