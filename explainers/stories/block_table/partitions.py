@@ -193,7 +193,8 @@ def picture(data: Names, steps: Sequence[Names]) -> stage.View:
 
     def add(row: int, first: int, end: int, since: int, colour: str, part: str, tip: str, *texts: Texts) -> None:
         """texts: after the step since, and before it."""
-        spans.append(span(row, first, end, colour, {"part": part, "token": first}, tip, texts[0], since, *texts[1:]))
+        early = texts[1] if texts[1:] else None
+        spans.append(span(row, first, end, colour, {"part": part, "token": first}, tip, texts[0], since, early))
 
     def block(kernel: str, top: int, lane: Sequence[Names], first: int, end: int, result: Names, *texts: Texts) -> None:
         """What a block reads in each step, and its m and l."""

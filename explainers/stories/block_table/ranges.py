@@ -200,7 +200,7 @@ class _Walk:
         self.group += 1
         self.units.append(unit)
         sharers = [self.names[sequence] for sequence in work_list.sequences(number)]
-        in_words = {"where": f"{'Prefix range' if work_list.shared else 'Range'} {of_range}", "sharers": sharers}
+        in_words: Row = {"where": f"{'Prefix range' if work_list.shared else 'Range'} {of_range}", "sharers": sharers}
         in_words |= {"shared": work_list.shared, "thread_block": unit["block"]}
         in_words |= {key: unit[key] for key in ("partition", "number")}
         block = {"launch": work_list.launch, "block": unit["block"]}
@@ -451,8 +451,8 @@ def _parts(data: Names) -> Lanes:
             tokens, warp = f"tokens {tile['first']} to {tile['end'] - 1}", f"warp {tile['warp']}"
             m_l = f"m {short(tile['m'], 3)}, l {short(tile['l'], 3)}"
             tip, texts = f"{warp}: {tokens}\n{_exact(tile)}", [f"{warp}: {m_l}", m_l, warp, str(tile["warp"])]
-            at, early = (0, tile["first"], tile["end"]), ([], f"{tokens}: no product yet")
-            spans.append(span(*at, "S", {"tile": tile["first"]}, tip, texts, tile["since"], *early))
+            at, datum = (0, tile["first"], tile["end"]), {"tile": tile["first"]}
+            spans.append(span(*at, "S", datum, tip, texts, tile["since"], [], f"{tokens}: no product yet"))
         told = f"partition {number}: tokens {first} to {end - 1}, {where}\n"
         texts = [f"m {short(unit['m'])}, l {short(l)}", f"l {short(l, 3)}", short(l, 2)]
         early = [f"partition {number}, {where}", f"partition {number}", str(number)], f"{told}not done yet"
@@ -460,8 +460,8 @@ def _parts(data: Names) -> Lanes:
         if not whole:
             weight = unit["weight"]
             texts = [f"l × {short(weight)} = {short(l * weight)}", f"× {short(weight, 3)}"]
-            tip, early = f"{told}{_exact(unit)}, weight e^(mᵢ − m) = {weight:.9g}", ([], f"{told}not merged yet")
-            spans.append(span(2, first, end, "dim", {"part": n}, tip, texts, written, *early))
+            tip = f"{told}{_exact(unit)}, weight e^(mᵢ − m) = {weight:.9g}"
+            spans.append(span(2, first, end, "dim", {"part": n}, tip, texts, written, [], f"{told}not merged yet"))
     o = data["o"][0]
     result = f"m = {short(merged['m'])}, l = {short(merged['l'])}, O[0] = {short(o)}"
     texts = [f"All of {name} is one piece: nothing is merged" if whole else result, f"l = {short(merged['l'], 3)}"]

@@ -1,16 +1,17 @@
 """The walk of one query head through its block table, page by page, from the logged loads."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import accumulate
 
 import numpy as np
 import pandas as pd
 
 from explainers.models import grid, threads
-from explainers.stories.block_table import paging
+from explainers.stories.block_table import kv_cache, paging
 from explainers.stories.block_table.paging import WORDS, Paged
-from explainers.story import axes, probed, stage
+from explainers.story import axes, probed, scene, stage
 from explainers.story.glossary import phase_title
+from explainers.story.scene import Cells, Columns, Datum, Entries, Page, Pages, Tables
 from explainers.story.words import Names, Row
 from kernels.core.spec import KernelSpec
 from kernels.run.results import Run
@@ -156,49 +157,169 @@ def _first_request(loads: pd.DataFrame) -> list[int | None]:
 # ---- page ----
 
 
-def view(run: Run, frames: list[Row], name: str, colour: str) -> tuple[Row, dict[str, np.ndarray]]:
-    """The meta and the columns of the view `walk`. name, colour: the sequence.
+def picture(run: Run, frames: list[Row], name: str, colour: str) -> stage.View:
+    """The block table, the pool, the page that an entry leads to, the scores and weights, and the output.
 
-    table, length: the pages and the tokens of the sequence. size: slots of a page. pages: of the pool.
-    others: page -> slots with tokens of other sequences.
-    bases: the first byte of each entry's page, of the KV head. item: bytes of an element. chunks: pieces of 16 bytes of
-        a key. tips: the addresses of each token in words.
-    partitioned: whether the kernel cuts the context.
-    Columns: scores, weights [length] as logged (weights are not divided by l), o [head_dim].
+    name, colour: the sequence.
     """
-    paged, lengths, records = Paged(run.request), paging.lengths(run), run.trace.frame("event", "token", "value")
-    (sequence, head), size = paged.place, paged.block_size
+    paged, records = Paged(run.request), run.trace.frame("event", "token", "value")
+    (sequence, head), length = paged.place, int(paging.lengths(run)[paged.place[0]])
+    columns = {"o": np.asarray(run.arrays[paged.o[1].name][sequence, head], np.float32)}
+    for event, column, phase in (("score", "scores", "walk_k"), ("p", "weights", "softmax")):
+        own = records[records.value.notna() & (records.event == event)]
+        columns[column] = np.full(length, np.nan, np.float32)
+        columns[column][own.token.astype(int)] = own.value
+        columns[f"since_{column}"] = np.full(length, len(frames), np.float32)
+        for n, frame in enumerate(frames):
+            if frame["phase"] == phase and "tokens" in frame:
+                columns[f"since_{column}"][frame["tokens"][0] : frame["tokens"][1] + 1] = n
+    phases = [frame["phase"] for frame in frames]
+    soft = phases.index("softmax") if "softmax" in phases else len(frames)
+    mixed = "walk_k" in phases[soft:]  # V2: scores of a later partition
+    steps = {"scores": range(len(frames) if mixed else soft), "weights": range(0 if mixed else soft, len(frames))}
+    tables, pools, ways, pages = _memory(run, frames, name, colour)
+    tips = _tips(run, name)
+    bars = [_bars(column, columns, frames, [*own], tips) for column, own in steps.items()]
+    o, span = columns["o"], float(np.abs(columns["o"]).max())
+    output = Columns(
+        part="O",
+        title=[[f"O, head {head}: {len(o)} dims"]],
+        notes=[],
+        column="o",
+        ranges=[(0, len(o))],
+        scale=(min(0.0, float(o.min())), max(span / 1e6, float(o.max()))),
+        name="dim",
+        noun=": O =",
+        colour="O",
+        shown=[n for n, frame in enumerate(frames) if frame.get("written")],
+    )
+    legend = [(colour, f"pages of {name}"), ("dim", "another sequence"), ("K", "K"), ("V", "V")]
+    return scene.view(
+        "walk",
+        "Walk",
+        [[tables], [pools], [*pages, output], bars],
+        columns,
+        legend=[*legend, ("now", "the first load of a warp"), ("S", "score"), ("P", "weight")],
+        ways=ways,
+    )
+
+
+def _bars(
+    column: str,
+    columns: Mapping[str, np.ndarray],
+    frames: Sequence[Names],
+    shown: list[int],
+    tips: list[str],
+) -> Columns:
+    """The scores or the weights, a bar for each token from its step on."""
+    finite, titles = columns[column][np.isfinite(columns[column])], []
+    m_l: Names = {}
+    for frame in frames:
+        m_l = frame if frame.get("m") is not None else m_l
+        titles.append([WORDS.say(f"{key}{column}", {**m_l, "known": bool(m_l)}) for key in ("", "short_")])
+    return Columns(
+        part=column,
+        title=titles,
+        notes=[],
+        column=column,
+        since=f"since_{column}",
+        ranges=[(0, len(tips))],
+        scale=(min(0.0, float(finite.min())), max(1e-30, float(finite.max()))),
+        framed=[(f["tokens"][0], f["tokens"][1] + 1) if "tokens" in f else () for f in frames],
+        name="token",
+        noun=f"\n{column[:-1]}",
+        tips=tips,
+        blanks=[f"\n{column[:-1]} not computed yet"] * len(tips),
+        colour="S" if column == "scores" else "P",
+        shown=shown,
+        roomy=len(shown) == len(frames) and column == "scores",
+    )
+
+
+def _memory(
+    run: Run, frames: Sequence[Names], name: str, colour: str
+) -> tuple[Tables, Pages, list[list[tuple[Datum, Datum]]], list[Cells]]:
+    """The block table, the pool, the arrows from an entry to its page and on, and the page in K and in V."""
+    paged, lengths = Paged(run.request), paging.lengths(run)
+    (sequence, head), size, count_of = paged.place, paged.block_size, axes.length(paged.k[1], "page")
+    table, length, chunks = paging.pages_of(run, sequence), int(lengths[sequence]), paged.head_dim // paged.x
+    fills = {page: min(size, length - entry * size) for entry, page in enumerate(table)}
     others: dict[int, int] = {}
     for n, tokens in enumerate(lengths):
         for entry, page in enumerate(paging.pages_of(run, n) if n != sequence else ()):
             others[page] = max(others.get(page, 0), min(size, int(tokens) - entry * size))
-    columns = {"o": np.asarray(run.arrays[paged.o[1].name][sequence, head], np.float32)}
-    for event, column in (("score", "scores"), ("p", "weights")):
-        columns[column] = np.full(int(lengths[sequence]), np.nan, np.float32)
-        own = records[records.value.notna() & (records.event == event)]
-        columns[column][own.token.astype(int)] = own.value
-    table, kv_head, length = paging.pages_of(run, sequence), paged.kv_head_of(head), int(lengths[sequence])
+    tips = [f"entry {n} of {name}: page {page}" for n, page in enumerate(table)]
+    seen, shown = set[int](), 0
+    rows, pools, states, titles, steps = [], [], [], [], dict[str, list[int]](K=[], V=[])
+    ways: list[list[tuple[Datum, Datum]]] = []
+    last = "K"
+    for n, frame in enumerate(frames):
+        reads = "logical" in frame
+        shown = frame["logical"] if reads else shown
+        last = frame["role"].upper() if reads else last
+        page, now = table[shown], [shown] if reads else []
+        seen |= {shown}
+        steps[last] += [] if frame.get("written") else [n]
+        rows.append([Entries(name=name, colour=colour, pages=table, tips=tips, now=now, texts=[f"{length} tokens"])])
+        pool = []
+        for one in range(count_of):
+            if one in fills:
+                entry = table.index(one)
+                own = colour if entry in seen else f"pale {colour}"
+                fresh = (0, fills[one]) if reads and one == page else ()
+                texts = ["shared"] if one in others else []
+                made = Page(names=name, colours=[own], fill=fills[one], first=entry * size, fresh=fresh, texts=texts)
+            else:
+                tip = f"page {one} is not of {name}"
+                made = Page(colours=["dim"], fill=others[one], tip=tip) if one in others else Page(tip=tip)
+            pool.append(made)
+        pools.append(pool)
+        way: list[Datum] = [{"sequence": 0, "entry": shown, "page": page}, {"page": page}, {"part": last}]
+        ways.append([(way[0], way[1]), (way[1], way[2])] if now else [])
+        base = axes.byte_of(paged.k[1], page=page, kv_head=paged.kv_head_of(head))
+        first = {(o - base) // 16 for o in frame.get("request", ()) if o is not None} if last == "K" else set[int]()
+        there = "r" if reads else "p"
+        states.append(
+            "".join("l" if c in first else there if c % size < fills[page] else "." for c in range(chunks * size))
+        )
+        place = {"page": page, "base": base, "chunks": chunks, "size": size, "dims": paged.head_dim, "name": last}
+        place["item"] = paged.k[1].itemsize
+        titles.append([WORDS.say(key, place) for key in ("page_of", "short_page_of")])
+    pages = [
+        Cells(
+            part=part,
+            title=titles,
+            columns=size,
+            states=states,
+            colours={".": "panel", "p": f"pale {part}", "r": part, "l": "now"},
+            words={
+                ".": "no token",
+                "p": "not read now",
+                "r": "read in this step",
+                "l": "the first load of a warp",
+            },
+            axes=("piece of 16 bytes" if part == "K" else f"group of {paged.head_dim // chunks} dims", "slot"),
+            shown=steps[part],
+        )
+        for part in ("K", "V")
+    ]
+    titles_of = [f"Block table of {name}: entry above, page below", f"Block table of {name}"]
+    pool_title = [f"Pool: {count_of} pages of {size} slots", "Pool"]
+    none: list[tuple[int, int]] = []
+    panel = Pages(title=pool_title, size=size, steps=pools, copies=[none for _ in frames])
+    return Tables(title=titles_of, steps=rows), panel, ways, pages
+
+
+def _tips(run: Run, name: str) -> list[str]:
+    """The addresses of each token of the sequence, in words."""
+    paged, size = Paged(run.request), Paged(run.request).block_size
+    sequence, head = paged.place
+    table, kv_head = paging.pages_of(run, sequence), paged.kv_head_of(head)
     bases = [axes.byte_of(paged.k[1], page=page, kv_head=kv_head) for page in table]
     names = {"name": name, "size": size, "item": paged.k[1].itemsize, "dims": paged.head_dim, "kv_head": kv_head}
     names["chunks"] = paged.head_dim // paged.x
-    meta: Row = {
-        "frames": frames,
-        "name": name,
-        "colour": colour,
-        "table": table,
-        "length": length,
-        "size": size,
-        "pages": axes.length(paged.k[1], "page"),
-        "others": others,
-        "bases": bases,
-        "tips": ["\n".join(WORDS.parts("token", _address(names, bases, table, token))) for token in range(length)],
-        "item": names["item"],
-        "head_dim": paged.head_dim,
-        "chunks": names["chunks"],
-        "head": head,
-        "partitioned": len(run.request.plan.launches) > 1,
-    }
-    return meta, columns
+    tokens = range(int(paging.lengths(run)[sequence]))
+    return ["\n".join(WORDS.parts("token", _address(names, bases, table, token))) for token in tokens]
 
 
 def _address(names: Names, bases: Sequence[int], table: Sequence[int], token: int) -> Row:
@@ -226,22 +347,22 @@ def stage_of(
     live: as in grid.view.
     names: of all sequences of the run.
     """
-    frames = frames_of(run, name)
+    steps = frames_of(run, name)
+    frames = kv_cache.stage_frames(steps)
     whole = grid.view(run.request, live, names=names)
     whole.meta["shown"] = f"sequence {name}"
-    result = view(run, frames, name, colour)
     return stage.of_request(
         run.request,
         frames,
         [
-            stage.View("walk", "walk", "Walk", *result),
-            threads.view(run, [frame["moment"] for frame in frames]),
+            picture(run, steps, name, colour),
+            threads.view(run, [frame["moment"] for frame in steps]),
             whole,
         ],
-        state=states(frames),
-        tabs=[stage.Tab("layouts", "Why K is split by x", layouts_blocks(frames, run)), *tabs],
+        state=states(steps),
+        tabs=[stage.Tab("layouts", "Why K is split by x", layouts_blocks(steps, run)), *tabs],
         provenance=provenance,
-        questions=WORDS.questions(asked(run, result[0], whole), len(frames) - 1),
+        questions=WORDS.questions(asked(run, steps, name, whole), len(frames) - 1),
     )
 
 
@@ -249,33 +370,36 @@ def states(frames: Sequence[Names]) -> list[stage.State]:
     """The strip: entry, page and first byte of the step, the current m and l, and the bytes read so far."""
     table = [f"entry {f['logical']}" if "logical" in f else None for f in frames]
     base = [f"{f['base']:,} of {f['tensor']}" if "base" in f else None for f in frames]
-    m, l = ([*accumulate((f.get(key) for f in frames), lambda a, b: a if b is None else b)] for key in ("m", "l"))
+    course: dict[str, list[float | None]] = {
+        key: [*accumulate((f.get(key) for f in frames), lambda a, b: a if b is None else b)] for key in ("m", "l")
+    }
     return [
         stage.State("block table", table),
         stage.State("names", [f"page {f['page']}" if "page" in f else None for f in frames]),
         stage.State("first byte", base),
-        stage.State("max m", m, colour="S"),
-        stage.State("sum l", l, colour="P"),
+        stage.State("max m", course["m"], colour="S"),
+        stage.State("sum l", course["l"], colour="P"),
         stage.State("read so far", np.cumsum([f["read"] for f in frames]).tolist(), "B", colour="load"),
     ]
 
 
-def asked(run: Run, meta: Names, whole: stage.View) -> Row:
+def asked(run: Run, frames: Sequence[Names], name: str, whole: stage.View) -> Row:
     """The names for the questions: the way to a key, the two phases and the grid.
 
     jump: the last step of K whose page is not the page after the one before. None without one.
     first_v: the first step of V. None without K or without V.
     grid: the thread blocks of the walk's kernel, and the step of the picture `whole` with the most running ones.
     """
-    frames, table, size = meta["frames"], meta["table"], meta["size"]
+    paged, sequence = Paged(run.request), Paged(run.request).place[0]
+    table, size, length = paging.pages_of(run, sequence), paged.block_size, int(paging.lengths(run)[sequence])
     by_role = {role: [n for n, frame in enumerate(frames) if frame.get("role") == role] for role in ("k", "v")}
     jumps = [n for n in by_role["k"] if (e := frames[n]["logical"]) and table[e] not in (table[e - 1] + 1, e)]
     running = next(state["values"] for state in whole.meta["state"] if state["name"] == "blocks running")
-    heads, parts = Paged(run.request).num_heads, run.request.plan.launches[0].blocks_per_item
+    heads, parts = paged.num_heads, run.request.plan.launches[0].blocks_per_item
     counts = {"heads": heads, "sequences": len(paging.lengths(run)), "parts": parts}
     blocks = {"blocks": heads * counts["sequences"] * parts, "step": running.index(max(running))}
     names: Row = {
-        **{"view": "walk", "name": meta["name"], "length": meta["length"], "size": size, "jump": None},
+        **{"view": "walk", "name": name, "length": length, "size": size, "jump": None},
         **{"look_ups": sum(map(len, by_role.values())), "pages_of_k": len(by_role["k"])},
         "first_v": by_role["v"][0] if all(by_role.values()) else None,
         "grid": counts | blocks if any(by_role.values()) else None,
@@ -283,13 +407,11 @@ def asked(run: Run, meta: Names, whole: stage.View) -> Row:
     if jumps:
         frame = frames[jumps[-1]]
         entry, page, before = frame["logical"], frame["page"], table[frame["logical"] - 1]
-        covered: list[Row] = [{"token": frame["tokens"], "part": "table"}]
-        for one in sorted({page, entry, before + 1}):  # the colour of a page tells whose it is
-            first = table.index(one) * size if one in table else None
-            covered.append({"other": one} if first is None else {"token": [first, first + size - 1], "part": "pool"})
+        there = {"sequence": 0, "entry": entry, "page": page}
+        covered = [there, *({"page": one} for one in sorted({page, entry, before + 1}))]  # also of the wrong answers
         names["jump"] = {
             **{"step": jumps[-1], "entry": entry, "page": page, "before": before, "token": frame["tokens"][0]},
-            **{"first_byte": f"{frame['base']:,} of {frame['tensor']}", "covers": covered},
+            **{"first_byte": f"{frame['base']:,} of {frame['tensor']}", "covers": covered, "there": there},
         }
     return names
 

@@ -6,9 +6,8 @@ import { cellOf, cellSize, gridLayout } from '../../../app/stage/views/layouts/g
 import { largest } from '../../../app/stage/views/layouts/largest.js';
 import { lanesLayout } from '../../../app/stage/views/layouts/lanes.js';
 import { matricesLayout } from '../../../app/stage/views/layouts/matrices.js';
-import { placePages, placeTable } from '../../../app/stage/views/layouts/pages.js';
+import { placePages, placeTable, wayBetween } from '../../../app/stage/views/layouts/pages.js';
 import { threadsLayout } from '../../../app/stage/views/layouts/threads.js';
-import { walkLayout } from '../../../app/stage/views/layouts/walk.js';
 import { wrapped } from '../../../app/stage/core/wrapped.js';
 
 const WIDE = { width: 900, height: 600, em: 14 },
@@ -93,24 +92,6 @@ test('pages: pages of a pool and entries of a table are apart, and in their room
       assert.ok(boxes.slice(n + 1).every(other => apart(box, other)));
     }
   }
-});
-
-test('walk: table, pool, page, bars and O come one below the other', () => {
-  const shape = { entries: 6, pages: 12, length: 90 };
-  const { cells, place, box, low, height } = walkLayout(WIDE, shape);
-  assert.equal(low, false);
-  const order = [cells.bottom, place.top, place.bottom, box.top, box.bars, box.bars + box.bar];
-  assert.deepEqual(
-    order,
-    [...order].sort((a, b) => a - b),
-  );
-  assert.ok(box.oTop > box.bars + box.bar && box.oTop + box.oHigh <= height);
-});
-
-test('walk: with little room O takes the place of the page', () => {
-  const { box, low } = walkLayout(LOW, { entries: 6, pages: 12, length: 90 });
-  assert.equal(low, true);
-  assert.ok(box.oTop >= box.top && box.oTop + box.oHigh <= box.top + box.high + 1);
 });
 
 test('fragments: A is left of C, B above it, with the same rows and columns', () => {
@@ -226,4 +207,17 @@ test('backward: strips, map and tiles are in the pane and apart, and a product h
 test('wrapped: words fill each line, and the last line takes the rest', () => {
   const lines = wrapped('one two three four', 9, 2, text => text.length);
   assert.deepEqual(lines, ['one two', 'three four']);
+});
+
+test('a way from page to page goes through the gaps', () => {
+  const place = placePages(6, { top: 20, width: 200, height: 200, em: 14 });
+  const [from, to] = [0, 5],
+    way = wayBetween(place, from, to);
+  assert.deepEqual(way[0], [place.at(from)[0] + place.w / 2, place.at(from)[1]]);
+  assert.deepEqual(way.at(-1), [place.at(to)[0] + place.w / 2, place.at(to)[1]]);
+  const within = ([x, y], page) => {
+    const [left, top] = place.at(page);
+    return x > left && x < left + place.w && y > top && y < top + place.h;
+  };
+  for (const point of way.slice(1, -1)) for (let page = 0; page < 6; page++) assert.ok(!within(point, page));
 });

@@ -178,7 +178,7 @@ const PANELS = [
         pale: [[2, 6]],
         pale_colour: 'pale now',
       },
-      ...{ blanks: [': hidden', ': skipped'], each: 4, colour: 'S', framed: [[1, 3], []], since: 'since' },
+      ...{ blanks: [': hidden', ': skipped'], each: 4, colour: 'S', framed: [[1, 3], []], since: 'since', tips: [] },
     },
   ],
   [
@@ -341,6 +341,7 @@ const PANELS = [
             pages: [7, 3],
             texts: ['20 tokens', '20'],
             tips: ['a', 'b'],
+            now: [1],
           },
         })),
       ],

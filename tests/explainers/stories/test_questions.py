@@ -281,17 +281,17 @@ def test_a_token_is_read_from_the_page_that_the_block_table_names(spec, block_si
     problem = spec.problem_type(block_size=block_size)
     for sequence, length in enumerate(problem.context_lens):
         run = execute.run(Request(spec, problem, scope=Scope(sequence * problem.num_heads + 1)))
-        made = walk.stage_of(run, "A", "", NOWHERE)
-        frames, found = made.frames, asked(made.questions)
+        made = walk.stage_of(run, "A", "#000", NOWHERE)
+        frames, found = walk.frames_of(run, "A"), asked(made.questions)
         if "check_block_table" in found:
             way = found["check_block_table"]
             token = int(way.text.split("token ")[1].rstrip("?"))
             page = problem.block_tables[sequence][token // block_size]
             assert right(way) == f"In page {page}, because entry {token // block_size} of the block table names it"
-            assert frames[way.step]["page"] == page and way.shows == {"token": token, "part": "table"}
+            there = {"sequence": 0, "entry": token // block_size, "page": page}
+            assert frames[way.step]["page"] == page and way.shows == there
             covered, *pool = way.covers
-            assert len(pool) >= 2 and all("other" in page or page["part"] == "pool" for page in pool)
-            assert covered["token"] == [token, min(token // block_size * block_size + block_size, length) - 1]
+            assert covered == there and len(pool) >= 2 and {"page": page} in pool
             assert problem.block_tables[sequence][token // block_size - 1] + 1 != page  # the next page is another one
         phases = found["check_two_phases"]
         roles = [frame["role"] for frame in frames if "role" in frame]

@@ -53,3 +53,19 @@ export function placeTable(count, { left, top, width, em }) {
     bottom: top + Math.ceil(Math.max(count, 1) / columns) * step - 4,
   };
 }
+
+// From a page to another one.
+export function wayBetween(place, from, to) {
+  const [x0, y0] = place.at(from),
+    [x1, y1] = place.at(to),
+    half = place.w / 2,
+    gap = place.gap / 2;
+  return [
+    [x0 + half, y0],
+    [x0 + half, y0 - gap],
+    [x1 - gap, y0 - gap],
+    [x1 - gap, y1 - gap],
+    [x1 + half, y1 - gap],
+    [x1 + half, y1],
+  ];
+}

@@ -21,7 +21,7 @@ export function heights(panel, { em }) {
 export function draw(panel, box) {
   const { exact, short } = box,
     { em, small, made, step, paint, wide, fit, colour, x, y, width, height, id } = box,
-    { part, title, notes, column, ranges, scale, name, bare, levels, pale, blanks, each, framed, since } = panel,
+    { part, title, notes, column, ranges, scale, name, bare, levels, pale, blanks, each, framed, since, tips } = panel,
     values = box.columns[column],
     made_yet = (/** @type {number} */ number) => !since || box.columns[since][number] <= step,
     [low, high] = scale,
@@ -85,7 +85,7 @@ export function draw(panel, box) {
             Number.isNaN(value) || !made_yet(first + number)
               ? blanks[Math.floor((first + number) / each)]
               : `${panel.noun} ${exact(value)}`;
-        return `${name} ${first + number}${said}`;
+        return `${tips[first + number] ?? `${name} ${first + number}`}${said}`;
       },
     },
   });

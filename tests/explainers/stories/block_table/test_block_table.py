@@ -57,7 +57,7 @@ def test_each_walk_step_is_one_page_of_the_table_in_k_then_in_v(preset, name, se
 def test_scores_and_weights_are_those_of_float64():
     run = run_of("churn", item=9, alibi=True)
     frames, problem = walk.frames_of(run, "F"), run.request.problem
-    columns = walk.view(run, frames, "F", "#000")[1]
+    columns = walk.picture(run, frames, "F", "#000").columns
     k, _ = problem.layout.gather(
         run.arrays["k_cache"], run.arrays["v_cache"], problem.block_tables[2], problem.context_lens[2]
     )
@@ -188,8 +188,7 @@ def test_a_history_has_a_step_for_each_event_and_its_chart_begins_with_the_empty
 
 def test_the_strip_of_a_walk_says_entry_page_and_byte_and_adds_up_what_is_read():
     run = run_of("churn", item=4)
-    made = walk.stage_of(run, "E", "#0098F3", stage.provenance(run))
-    frames = made.frames
+    made, frames = walk.stage_of(run, "E", "#0098F3", stage.provenance(run)), walk.frames_of(run, "E")
     strip = {state.name: list(state.values) for state in made.state}
     assert [v for v in strip["names"] if v] == [f"page {page}" for page in (12, 13, 2, 3, 0)] * 2
     assert strip["block table"][1] == "entry 0" and strip["first byte"][1] == "98,304 of K"
@@ -203,24 +202,39 @@ def test_the_strip_of_a_walk_says_entry_page_and_byte_and_adds_up_what_is_read()
 
 
 @pytest.mark.parametrize("name", ["paged_v1", "paged_v2"])
-def test_the_view_of_a_walk_says_what_the_problem_holds(name):
-    run = run_of("churn", name, item=9)
-    problem, frames = run.request.problem, walk.frames_of(run, "F")
-    meta, columns = walk.view(run, frames, "F", "#56B4E9")
-    layout = problem.layout
-    assert (meta["head"], meta["size"], meta["pages"]) == (1, problem.block_size, problem.num_blocks)
-    assert meta["chunks"] == problem.head_dim // layout.x
-    assert meta["bases"] == [layout.page_offset(page, 0) for page in problem.block_tables[2]]
-    for token, tip in enumerate(meta["tips"]):
-        for kind, offsets in (("K", layout.k_offsets), ("V", layout.v_offsets)):
-            first, second = (int(n) for n in offsets(problem.block_tables[2][token // 16], 0, token % 16)[:2])
-            assert re.search(
-                rf"^{kind}: .* at bytes {first:,}, {second:,}, ... \({second - first:,} apart\)$", tip, re.M
-            )
-    assert tuple(meta["table"]) == problem.block_tables[2] and meta["length"] == problem.context_lens[2] == len(
-        columns["scores"]
-    )
-    others = {page for n, row in enumerate(problem.block_tables) if n != 2 for page in row}
-    assert set(meta["others"]) == others and meta["partitioned"] == (name == "paged_v2")
-    assert {f["role"] for f in meta["frames"] if "page" in f} == {"k", "v"}
-    json.dumps(meta)
+def test_the_picture_of_a_walk_shows_what_the_problem_holds(name):
+    run = run_of("churn", name, item=5, settings=(("PARTITION", 32),) if name == "paged_v2" else ())
+    problem, frames = run.request.problem, walk.frames_of(run, "E")
+    view = walk.picture(run, frames, "E", "#56B4E9")
+    (tables,), (pool,), (k, v, output), bars = view.meta.lines
+    table, layout, length = problem.block_tables[1], problem.layout, problem.context_lens[1]
+    others = {page for n, row in enumerate(problem.block_tables) if n != 1 for page in row}
+    for n, frame in enumerate(frames):
+        (row,) = tables.steps[n]
+        assert tuple(row.pages) == table and [*row.now] == ([frame["logical"]] if "page" in frame else [])
+        assert {page for page, one in enumerate(pool.steps[n]) if one.names == "E"} == set(table)
+        assert {page for page, one in enumerate(pool.steps[n]) if one.colours == ["dim"]} == others - set(table)
+        assert [page for page, one in enumerate(pool.steps[n]) if one.fresh] == (
+            [frame["page"]] if "page" in frame else []
+        )
+        if "page" not in frame:
+            assert not view.meta.ways[n]
+            continue
+        (down, out), cells = view.meta.ways[n], k if frame["role"] == "k" else v
+        assert down == ({"sequence": 0, "entry": frame["logical"], "page": frame["page"]}, {"page": frame["page"]})
+        assert out == ({"page": frame["page"]}, {"part": frame["role"].upper()}) and n in cells.shown
+        read = set(np.flatnonzero([letter in "rl" for letter in cells.states[n]]) % 16)
+        assert read == set(range(frame["tokens"][1] - frame["tokens"][0] + 1))
+        if frame["role"] == "k":
+            lit = {frame["base"] + 16 * c for c, letter in enumerate(cells.states[n]) if letter == "l"}
+            assert lit == {offset for offset in frame["request"] if offset is not None}
+    assert sorted([*k.shown, *v.shown, *output.shown]) == [*range(len(frames))]
+    for panel in bars:
+        assert len(panel.tips) == length
+        for token, tip in enumerate(panel.tips):
+            for kind, offsets in (("K", layout.k_offsets), ("V", layout.v_offsets)):
+                first, second = (int(n) for n in offsets(table[token // 16], 0, token % 16)[:2])
+                found = re.search(rf"^{kind}: .* at bytes ([\d,]+), ([\d,]+), ... \(([\d,]+) apart\)$", tip, re.M)
+                assert found.groups() == (f"{first:,}", f"{second:,}", f"{second - first:,}")
+    seen = [n for panel in bars for n in panel.shown]
+    assert set(seen) == set(range(len(frames))) and (len(seen) > len(frames)) == (name == "paged_v2")
