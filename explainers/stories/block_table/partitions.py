@@ -9,7 +9,7 @@ import pandas as pd
 
 from explainers.charts.palette import AXIS, OKABE_ITO
 from explainers.stories.block_table import paging, walk
-from explainers.stories.block_table.paging import WORDS, Paged, span
+from explainers.stories.block_table.paging import WORDS, Paged, marked, span
 from explainers.story import probed, scene, stage
 from explainers.story.glossary import phase_title, short
 from explainers.story.scene import Cells, Group, Lane, Lanes, Link, Span, Texts
@@ -90,15 +90,12 @@ def _blocks(run: Run) -> tuple[dict[int, list[Row]], pd.DataFrame]:
     The key of a block is its number within the item, or -1 in the second launch.
     Keys of a step: phase, end (of the tokens that it loads, or 0), lines.
     """
-    sites, paged = run.sites, Paged(run.request)
-    cut, blocks = cutting.cut(run.trace, sites), run.request.plan.launches[0].blocks_per_item
-    frame = run.trace.frame()
-    frame = frame.assign(step=cut.of_record, **{name: frame[name].astype(str) for name in ("event", "tensor", "space")})
+    (cut, frame), paged, blocks = marked(run), Paged(run.request), run.request.plan.launches[0].blocks_per_item
     loads = frame[(frame.space == "global") & frame.tensor.isin([paged.k[0], paged.v[0]]) & (frame.step >= 0)]
     # A load of V names its first token. A load of K has one token.
     brings = np.where(loads.tensor == paged.v[0], 16 // paged.v[1].itemsize, 1)
     ends = loads.assign(end=loads.token + brings).groupby("step").end.max()
-    lit = cutting.lit_lines(run.trace, cut, sites)
+    lit = cutting.lit_lines(run.trace, cut, run.sites)
     lanes: dict[int, list[Row]] = {}
     for number, step in cut.table.iterrows():
         lane = lanes.setdefault(-1 if step.launch else int(step.block) % blocks, [])

@@ -14,7 +14,7 @@ import pandas as pd
 
 from explainers.models import grid
 from explainers.stories.block_table import paging
-from explainers.stories.block_table.paging import WORDS, Paged, span
+from explainers.stories.block_table.paging import WORDS, Paged, counted, marked, span
 from explainers.story import axes, probed, scene, stage
 from explainers.story.glossary import count, listed, phase_title, short
 from explainers.story.scene import Columns, Group, Lane, Lanes, Span
@@ -23,8 +23,6 @@ from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
 from kernels.kv_cache.work_list import FIELDS
 from kernels.run.results import Run
-from kernels.trace import steps as cutting
-from kernels.trace.kinds import READS
 
 NEEDS = {
     "score": ("sequence", "head", "token"),
@@ -140,16 +138,13 @@ class _Walk:
     def __init__(self, run: Run, names: Sequence[str], sequence: int, head: int) -> None:
         self.run, self.names, self.sequence = run, names, sequence
         paged = self.paged = Paged(run.request)
-        launches, sites = run.request.plan.launches, run.sites
+        launches = run.request.plan.launches
         self.lists = [
             WorkList(n, np.asarray(run.arrays[name]), launch.blocks // launch.blocks_per_item, n < len(launches) - 1)
             for n, (name, launch) in enumerate(zip(_list_names(run.request), launches))
         ]
-        cut = cutting.cut(run.trace, sites)
-        self.steps, frame = cut.table, run.trace.frame()
-        places = np.array([site.place if site.kind in ("value", "access") else "" for site in sites])
-        words = {name: frame[name].astype(str) for name in ("event", "tensor", "space")}
-        self.records = frame.assign(step=cut.of_record, place=places[sites.index(run.trace.table)], **words)
+        cut, self.records = marked(run)
+        self.steps = cut.table
         values = self.records[self.records.value.notna()]
         self.own = values[(values.sequence == sequence) & (values["head"] == head)]
         weights = self.own[self.own.event == "weight"]
@@ -171,14 +166,8 @@ class _Walk:
 
     def add(self, about: str, records: pd.DataFrame, phase: str, **more: object) -> None:
         """Adds a step. records: its own. more: its other columns."""
-        lines = records.place[records.place != ""].value_counts()
-        loads = records[records.event.isin(READS) & (records.space == "global")]
-        row = {
-            **{"about": about, "tile": self.group, "phase": phase, "unit": len(self.units) - 1},
-            "lines": {str(line): int(n) for line, n in lines.items()},
-            "read": int(loads.bytes.sum()),
-        }
-        self.rows.append({**row, **more})
+        row = {"about": about, "tile": self.group, "phase": phase, "unit": len(self.units) - 1}
+        self.rows.append({**row, **counted(records), **more})
 
     def add_unit(self, work_list: WorkList, number: int) -> None:
         """Adds the steps of a unit. number: its row in the list.

@@ -8,15 +8,13 @@ import pandas as pd
 
 from explainers.models import grid, threads
 from explainers.stories.block_table import kv_cache, paging
-from explainers.stories.block_table.paging import WORDS, Paged
+from explainers.stories.block_table.paging import WORDS, Paged, counted, marked
 from explainers.story import axes, probed, scene, stage
 from explainers.story.glossary import phase_title
 from explainers.story.scene import Cells, Columns, Datum, Entries, Page, Pages, Tables
 from explainers.story.words import Names, Row
 from kernels.core.spec import KernelSpec
 from kernels.run.results import Run
-from kernels.trace import steps as cutting
-from kernels.trace.kinds import READS
 from kernels.trace.memory import model
 
 NEEDS = {"score": ("token",), "p": ("token",), "m": (), "l": (), "o": ("dim",)}
@@ -57,13 +55,8 @@ def frames_of(run: Run, name: str) -> list[Row]:
     request, low, bytes: byte offset of each lane's first load (None for an idle lane), the lowest byte, and all bytes.
     m, l: of a softmax or a combination. written: whether the step writes O.
     """
-    paged, sites = Paged(run.request), run.sites
+    paged, (cut, records) = Paged(run.request), marked(run)
     sequence, head = paged.place
-    cut = cutting.cut(run.trace, sites)
-    records = run.trace.frame()
-    words = {column: records[column].astype(str) for column in ("event", "tensor", "space")}
-    places = np.array([site.place if site.kind != "mark" else "" for site in sites])
-    records = records.assign(step=cut.of_record, place=places[sites.index(run.trace.table)], **words)
     length, partitions = int(paging.lengths(run)[sequence]), run.request.plan.launches[0].blocks_per_item
     pages = -(-length // paged.block_size)
     rows: list[Row] = []
@@ -75,11 +68,11 @@ def frames_of(run: Run, name: str) -> list[Row]:
         if step.phase in ("walk_k", "walk_v"):
             for _, own in part.groupby("warp"):
                 if (own.tensor == paged.tables[0]).any():
-                    rows.append({**common, **_counted(own), **_page(run, paged, step.phase, own, length)})
+                    rows.append({**common, **counted(own), **_page(run, paged, step.phase, own, length)})
         elif step.phase != "load_q" or (part.tensor == paged.q[0]).any():  # a block without tokens exits at once
             told = EVENTS.get(step.phase, {"none"}) <= set(part.event)
             more = _phase(paged, step.phase if told else "other", part)
-            rows.append({**common, **_counted(part), **more})
+            rows.append({**common, **counted(part), **more})
     group = -1
     for before, row in zip([{}, *rows], rows):
         group += (before.get("phase"), before.get("block")) != (row["phase"], row["block"])
@@ -89,13 +82,6 @@ def frames_of(run: Run, name: str) -> list[Row]:
     for frame in frames:
         frame["sentence"] = frame["sentence"][0].upper() + frame["sentence"][1:]
     return [{**row, **frame} for row, frame in zip(rows, frames)]
-
-
-def _counted(part: pd.DataFrame) -> Row:
-    """The lines and the read bytes of a step's records."""
-    lines = part.place[part.place != ""].value_counts()
-    loads = part[part.event.isin(READS) & (part.space == "global")]
-    return {"lines": {str(line): int(n) for line, n in lines.items()}, "read": int(loads.bytes.sum())}
 
 
 def _page(run: Run, paged: Paged, phase: str, part: pd.DataFrame, length: int) -> Row:
