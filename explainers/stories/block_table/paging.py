@@ -10,8 +10,9 @@ import numpy as np
 import pandas as pd
 
 from explainers.story import axes, picture, probed
+from explainers.story.glossary import short
 from explainers.story.scene import Datum, Span, Texts
-from explainers.story.words import Row, Words
+from explainers.story.words import Names, Row, Words
 from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
 from kernels.core.tensors import Role, Tensor
@@ -164,3 +165,8 @@ def counted(records: pd.DataFrame) -> Row:
     lines = records.place[records.place != ""].value_counts()
     loads = records[records.event.isin(READS) & (records.space == "global")]
     return {"lines": {str(line): int(n) for line, n in lines.items()}, "read": int(loads.bytes.sum())}
+
+
+def exact(values: Names) -> str:
+    """m and l for a tip."""
+    return f"m = {short(values['m'], 9)}, l = {short(values['l'], 9)}"

@@ -9,7 +9,7 @@ import pandas as pd
 
 from explainers.charts.palette import AXIS, OKABE_ITO
 from explainers.stories.block_table import paging, walk
-from explainers.stories.block_table.paging import WORDS, Paged, marked, span
+from explainers.stories.block_table.paging import WORDS, Paged, exact, marked, span
 from explainers.story import probed, scene, stage
 from explainers.story.glossary import phase_title, short
 from explainers.story.scene import Cells, Group, Lane, Lanes, Link, Span, Texts
@@ -202,7 +202,7 @@ def picture(data: Names, steps: Sequence[Names]) -> stage.View:
                     tip = f"{kernel}: {cache} of tokens {old} to {new - 1}, read in step {n + 1}"
                     add(row, old, new, n, cache, f"{kernel} {cache}", tip, [])
         since = next((n for n, step in enumerate(lane) if step["phase"] == "softmax"), len(steps))
-        tip = f"{kernel}, tokens {first} to {end - 1}: m = {result['m']:.9g}, l = {result['l']:.9g}"
+        tip = f"{kernel}, tokens {first} to {end - 1}: {exact(result)}"
         add(top + 2, first, end, since, "P", f"{kernel} m and l", tip, *texts)
 
     v1, v2 = data["v1"], data["v2"]
@@ -213,7 +213,7 @@ def picture(data: Names, steps: Sequence[Names]) -> stage.View:
         tokens, own_l = f"{first} to {end - 1}", f"l {short(part['l'], 3)}"
         texts = [f"m {short(part['m'], 3)}, {own_l}", own_l], [f"tokens {tokens}", tokens, str(first)]
         block("V2", 3, data["cut"][number], first, end, part, *texts)
-        tip = f"Partition {number}: weight e^(mᵢ − m) = {part['weight']:.9g}"
+        tip = f"Partition {number}: weight e^(mᵢ − m) = {short(part['weight'], 9)}"
         add(6, first, end, combined, "dim", "weight", tip, [f"× {short(part['weight'], 3)}"], [])
     sums = [f"l = Σ lᵢ e^(mᵢ − m) = {short(v2['l'], 5)}, m = {short(v2['m'])}", "l and m of all"]
     add(7, 0, length, combined, "P", "sum", sums[0], sums, ["waits for all partitions", "waits"])

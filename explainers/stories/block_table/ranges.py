@@ -14,7 +14,7 @@ import pandas as pd
 
 from explainers.models import grid
 from explainers.stories.block_table import paging
-from explainers.stories.block_table.paging import WORDS, Paged, counted, marked, span
+from explainers.stories.block_table.paging import WORDS, Paged, counted, exact, marked, span
 from explainers.story import axes, probed, scene, stage
 from explainers.story.glossary import count, listed, phase_title, short
 from explainers.story.scene import Columns, Group, Lane, Lanes, Span
@@ -439,33 +439,29 @@ def _parts(data: Names) -> Lanes:
         for tile in unit["tiles"]:
             tokens, warp = f"tokens {tile['first']} to {tile['end'] - 1}", f"warp {tile['warp']}"
             m_l = f"m {short(tile['m'], 3)}, l {short(tile['l'], 3)}"
-            tip, texts = f"{warp}: {tokens}\n{_exact(tile)}", [f"{warp}: {m_l}", m_l, warp, str(tile["warp"])]
+            tip, texts = f"{warp}: {tokens}\n{exact(tile)}", [f"{warp}: {m_l}", m_l, warp, str(tile["warp"])]
             at, datum = (0, tile["first"], tile["end"]), {"tile": tile["first"]}
             spans.append(span(*at, "S", datum, tip, texts, tile["since"], [], f"{tokens}: no product yet"))
         told = f"partition {number}: tokens {first} to {end - 1}, {where}\n"
         texts = [f"m {short(unit['m'])}, l {short(l)}", f"l {short(l, 3)}", short(l, 2)]
         early = [f"partition {number}, {where}", f"partition {number}", str(number)], f"{told}not done yet"
-        spans.append(span(1, first, end, "P", {"unit": n}, told + _exact(unit), texts, unit["since"], *early))
+        spans.append(span(1, first, end, "P", {"unit": n}, told + exact(unit), texts, unit["since"], *early))
         if not whole:
             weight = unit["weight"]
             texts = [f"l × {short(weight)} = {short(l * weight)}", f"× {short(weight, 3)}"]
-            tip = f"{told}{_exact(unit)}, weight e^(mᵢ − m) = {weight:.9g}"
+            tip = f"{told}{exact(unit)}, weight e^(mᵢ − m) = {short(weight, 9)}"
             spans.append(span(2, first, end, "dim", {"part": n}, tip, texts, written, [], f"{told}not merged yet"))
-    o = data["o"][0]
+    o = float(data["o"][0])
     result = f"m = {short(merged['m'])}, l = {short(merged['l'])}, O[0] = {short(o)}"
     texts = [f"All of {name} is one piece: nothing is merged" if whole else result, f"l = {short(merged['l'], 3)}"]
     tip, early = (
-        f"{name}, head {head}: {_exact(merged)}\nO[0] = {o:.9g}",
+        f"{name}, head {head}: {exact(merged)}\nO[0] = {short(o, 9)}",
         (["not written yet", "not yet"], "not written yet"),
     )
     spans.append(span(2 if whole else 3, 0, length, "O", {"part": "all"}, tip, texts, written, *early))
     rows = ["tile", "m, l", *([] if whole else ["weight"]), f"all of {name}"]
     title = Group(title=f"{name}, head {head}", note=f"tokens 0 to {length - 1}")
     return Lanes(groups=[title], rows=[Lane(name=row) for row in rows], spans=spans, length=length)
-
-
-def _exact(values: Names) -> str:
-    return f"m = {values['m']:.9g}, l = {values['l']:.9g}"
 
 
 def states(data: Names) -> list[stage.State]:

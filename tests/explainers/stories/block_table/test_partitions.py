@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from explainers.stories.block_table import kv_heads, partitions
-from explainers.story import probed
+from explainers.story import glossary, probed
 from kernels.catalog import KERNELS
 from kernels.core.request import Request
 from kernels.core.scope import Scope
@@ -65,7 +65,7 @@ def test_the_picture_has_each_token_once_in_k_and_in_v_and_m_l_and_weight_of_eac
         own = [span for span in lanes.spans if span.datum["part"] == name]
         assert [span.start for span in own] == [part["first"] for part in data["parts"]]
         for span, part in zip(own, data["parts"]):
-            assert f"{part[key]:.9g}" in span.tip and any(f"{part[key]:.3g}" in text for text in span.texts)
+            assert glossary.short(part[key], 9) in span.tip and any(f"{part[key]:.3g}" in text for text in span.texts)
             assert not any(f"{part[key]:.3g}" in text for text in span.early)  # nothing is known before its step
     for row, state in zip(steps, sms.states):
         assert (state[:132].count("1"), len(state)) == (row["phase"] != "done", 264)

@@ -11,7 +11,7 @@ import pytest
 from explainers.stories.block_table import ranges
 from explainers.stories.block_table.paging import WORDS
 from explainers.story import probed
-from explainers.story.glossary import phase_title
+from explainers.story.glossary import phase_title, short
 from explainers.story.stage import Provenance
 from kernels.catalog import KERNELS
 from kernels.core.request import Request
@@ -245,7 +245,9 @@ def test_the_picture_has_every_page_of_the_lists_and_every_token_of_the_sequence
         own = [(span.start, span.end) for span in parts.spans if key in span.datum]
         assert [own[0][0], *(end for _, end in own)] == [*(start for start, _ in own), len(story.scores)]
     for span, unit in zip((span for span in parts.spans if "unit" in span.datum), story.units):
-        assert f"m = {unit['m']:.9g}, l = {unit['l']:.9g}" in span.tip and f"{unit['l']:.3g}" not in str(span.early)
+        assert f"m = {short(unit['m'], 9)}, l = {short(unit['l'], 9)}" in span.tip and f"{unit['l']:.3g}" not in str(
+            span.early
+        )
     since = made.views[0].columns["since"]
     for tile in (tile for unit in story.units for tile in unit["tiles"]):
         assert (since[tile["first"] : tile["end"]] == tile["since"]).all()
