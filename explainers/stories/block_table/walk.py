@@ -202,7 +202,8 @@ def _bars(
     m_l: Names = {}
     for frame in frames:
         m_l = frame if frame.get("m") is not None else m_l
-        titles.append([WORDS.say(f"{key}{column}", {**m_l, "known": bool(m_l)}) for key in ("", "short_")])
+        known = {**m_l, "known": bool(m_l), "partitioned": frame["partition"] is not None}
+        titles.append([WORDS.say(f"{key}{column}", known) for key in ("", "short_")])
     return Columns(
         part=column,
         title=titles,
