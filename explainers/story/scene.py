@@ -293,10 +293,13 @@ class Columns(Shown):
 
     part: of a bar. title: over them, at each step. notes: lines under them, at each step.
     column: the column of the view with the numbers, NaN without one.
-    ranges: at each step the first and the end of the shown numbers. bare: the steps without bars.
+    ranges: at each step, or at all, the first and the end of the shown numbers. bare: the steps without bars.
     scale: the least and the largest number.
     levels: at each step [value, whether dashed] of lines across.
     pale: [first, end) of numbers with a pale background in the colour `pale_colour`.
+    framed: at each step (first, end) of numbers with a frame, or ().
+    since: the column with the step of each number. Before it, it has no bar. "": all have bars.
+    tips: of each number, before its value. Without them, it has the name and the number.
     name: of a number, in tips and at the ends. noun: after it, before the value.
     blanks: the tip of a number that is not there, one for each `each` numbers.
     """
@@ -313,6 +316,9 @@ class Columns(Shown):
     levels: Sequence[Sequence[tuple[float, bool]]] = ()
     pale: Sequence[tuple[int, int]] = ()
     pale_colour: str = "panel"
+    framed: Sequence[Sequence[int]] = ()
+    since: str = ""
+    tips: Sequence[str] = ()
     blanks: Sequence[str] = ()
     each: int = 1
     colour: str = "S"
@@ -396,6 +402,7 @@ class Span(Thing):
     """A time on a row. part: its part of the row, from 0, if spans of a row overlap.
 
     texts: in it, or behind it if the row is free there.
+    early, early_tip: in place of its texts and its tip before the step that makes it, if there are any.
     value: after the text, with room, and while no question is open.
     hatch: whether it is a wait: an empty box with lines across.
     """
@@ -405,6 +412,8 @@ class Span(Thing):
     end: float
     part: int = 0
     texts: Texts = ()
+    early: Texts | None = None
+    early_tip: str = ""
     value: str = ""
     hatch: bool = False
 
@@ -505,7 +514,7 @@ class Pages(Shown):
 class Entries:
     """The entries of a block table at a step, each with its page: datum {sequence, entry, page}.
 
-    texts: under its name. tips: of each entry.
+    texts: under its name. tips: of each entry. now: the framed entries.
     """
 
     name: str
@@ -513,6 +522,7 @@ class Entries:
     pages: Sequence[int]
     texts: Texts = ()
     tips: Sequence[str] = ()
+    now: Sequence[int] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -584,6 +594,7 @@ class Scene:
     lines: its panels from top to bottom. The panels of a line are side by side if the pane is wide enough.
     legend: [colour, text]. A colour is one of Thing.colour, "ring" for a frame, or "" for a text only.
     flights: at each step the ways of numbers from grid to grid: [part, cell, part, cell].
+    ways: at each step the arrows from thing to thing, each by its datum.
     note: under the picture, one for all steps or one for each.
     turns: buttons under it: a choice, its value, the text, and whether the button works at each step.
     """
@@ -591,6 +602,7 @@ class Scene:
     lines: Sequence[Sequence[Panel]]
     legend: Sequence[tuple[str, str]] = ()
     flights: Sequence[Sequence[tuple[str, int, str, int]]] = ()
+    ways: Sequence[Sequence[tuple[Datum, Datum]]] = ()
     note: str | Sequence[str] = ""
     turns: Sequence[tuple[str, str, str, Sequence[bool]]] = ()
 

@@ -2,6 +2,7 @@
 // its things in a box: heights({...}) -> [least, most] pixels, draw(panel, box) adds marks. The
 // canvas finds a thing by the datum of its mark, so a panel has no hit test of its own.
 import { canvasView } from '../core/canvas.js';
+import { matches } from '../core/covers.js';
 import { Marks } from '../core/kinds.js';
 import {
   blend,
@@ -158,8 +159,39 @@ export default function (host, { meta, title, columns: data }, context) {
       { boxes } = sets.get(setOf(step));
     for (const { panel, box, id } of boxes) PANELS[panel.kind].draw(panel, { ...box, paint, step, made, id });
     fly(made, boxes, meta.flights[step] ?? []);
+    (meta.ways[step] ?? []).forEach((ends, n) => lead(made, step, n, ends));
     goes = made.list.filter(({ go, grid, press }) => press || (go ?? grid?.go ?? null) !== null);
     return made.list;
+  };
+  // An arrow from thing to thing, down through the gaps beside the narrower one.
+  const lead = (made, step, n, ends) => {
+    const same = (one, other) => matches(one, other) && matches(other, one),
+      rectOf = datum => made.list.find(mark => mark.datum && same(mark.datum, datum))?.rect,
+      [a, b] = ends.map(rectOf);
+    if (!a || !b) return;
+    const gap = 0.4 * size.em,
+      [from, to] = [a, b].map(([x, , w]) => x + w / 2),
+      low = a[1] + a[3],
+      wide = b[2] > 0.6 * size.width, // a panel: the arrow ends above its title
+      side = (wide ? a : b)[0] - gap;
+    made.add(`way ${step} ${n}`, 'way', null, {
+      points: [
+        ...[
+          [from, low],
+          [from, low + gap],
+          [side, low + gap],
+        ],
+        ...(wide
+          ? [[side, b[1] - 1.4 * smallText(size.em)]]
+          : [
+              [side, b[1] - gap],
+              [to, b[1] - gap],
+              [to, b[1]],
+            ]),
+      ],
+      ...{ stroke: theme(host).text, head: 0.4 * size.em, ease: 'both', grown: 1, enter: { grown: 0 } },
+      ...{ span: [0.4 * n, 0.5 + 0.4 * n], out: [0, 0.15] },
+    });
   };
   // Numbers on their way from a cell of one grid to a cell of another.
   const fly = (made, boxes, flights) => {

@@ -86,9 +86,8 @@ def test_the_warps_of_the_builds_of_occupancy_are_the_derived_ones():
 
 def test_the_steps_of_serving_are_those_of_its_page():
     told = gains.told(STOPS["serving"], current())
-    assert serving.gain_sentence(SERVED["one_prompt"], 16) == (
-        "With pages, all answers end by step 26. With reserved slots they need 49 steps."
-    )
+    made = serving.stage_of(SERVED["one_prompt"], 16, None)
+    assert made.summary == "With pages, all answers end by step 26. With reserved slots they need 49 steps."
     assert "26 steps" in told.wins and "49 steps" in told.wins
 
 

@@ -178,7 +178,7 @@ const PANELS = [
         pale: [[2, 6]],
         pale_colour: 'pale now',
       },
-      ...{ blanks: [': hidden', ': skipped'], each: 4, colour: 'S' },
+      ...{ blanks: [': hidden', ': skipped'], each: 4, colour: 'S', framed: [[1, 3], []], since: 'since', tips: [] },
     },
   ],
   [
@@ -283,7 +283,7 @@ const PANELS = [
           texts: ['prefill of all', 'prefill'],
           value: '3 µs',
         },
-        { row: 0, start: 2, end: 4, part: 1, texts: ['copy'], since: 1 },
+        { row: 0, start: 2, end: 4, part: 1, texts: ['copy'], since: 1, early: ['soon'], early_tip: 'soon' },
         { row: 1, start: 1, end: 6, hatch: true, now: [1] },
         { row: 2, start: 5, end: 9, texts: ['decode', 'd'] },
       ].map((span, n) => thing({ span: n }, { part: 0, texts: [], value: '', hatch: false, colour: 'K', ...span })),
@@ -341,6 +341,7 @@ const PANELS = [
             pages: [7, 3],
             texts: ['20 tokens', '20'],
             tips: ['a', 'b'],
+            now: [1],
           },
         })),
       ],
@@ -362,6 +363,7 @@ const boxOf = (width, em) => {
     ...{ exact: String, number: String, short: String },
     columns: {
       ...{
+        since: new Float32Array([0, 0, 0, 0, 1, 1, 1, 1]),
         errors: new Float32Array([0, 0, NaN, 0, 1, -2, NaN, 0]),
         scores: new Float32Array(8),
       },
@@ -457,4 +459,30 @@ test('a map tells the error so far and the one before the step, and nothing of a
   assert.deepEqual(grid.thing(1), { part: 'O', row: 16, dim: 1 });
   assert.equal(grid.tip(1), 'O of row 16, dim 1\nso far 2 below float64\nbefore this step no error');
   assert.equal(grid.tip(2), 'O of row 17, dim 0: hidden');
+});
+
+test('a span tells its texts and its tip from its step on, and its early ones before', () => {
+  const [, panel] = PANELS.find(([kind]) => kind === lanes),
+    seen = [0, 1].map(step => {
+      const [marks] = drawn(lanes, panel, 1200, 16, step);
+      return [marks.find(({ datum }) => datum?.span === 1).tip, marks.some(({ text }) => text === 'copy')];
+    });
+  assert.deepEqual(seen, [
+    ['soon', false],
+    ['tip', true],
+  ]);
+});
+
+test('a bar has no height and no value before its step', () => {
+  const [, panel] = PANELS.find(([kind]) => kind === columns),
+    seen = [0, 1].map(step => {
+      const all = { ...panel, ranges: [[0, 8]], bare: [] },
+        [marks] = drawn(columns, all, 760, 13, step),
+        { grid } = marks.find(({ datum }) => datum);
+      return [marks.some(({ id }) => / bar 5$/.test(id)), grid.tip(5).endsWith(': skipped')];
+    });
+  assert.deepEqual(seen, [
+    [false, true],
+    [true, false],
+  ]);
 });

@@ -147,7 +147,7 @@ def test_a_whatif_build_is_told_where_it_goes_wrong():
     assert wrong[0] == 9 and state(page)["this row"][-1] == "wrong since step 9"
 
 
-VIEWS = ("cache", "walk", "partitions", "heads", "reads")
+VIEWS = ("cache", "walk", "partitions", "heads")
 
 
 @pytest.mark.parametrize("pair", in_turn(VIEWS, ("two_chats", "one_long", "one_prompt")))
@@ -155,9 +155,9 @@ def test_every_view_of_the_block_table_is_shown_for_every_kind_of_cache(pair):
     view, scenario = pair
     page = open_page(f"block_table?view={view}&scenario={scenario}&backend=cpu")
     # Threads of each run, the walk's whole grid
-    pictures = {"cache": 1, "walk": 3, "partitions": 3, "heads": 2, "reads": 1}[view]
+    pictures = {"cache": 1, "walk": 3, "partitions": 3, "heads": 2}[view]
     assert not page.asked.error and len(page.stage.views) == pictures and len(page.stage.frames) > 3
-    assert len(page.stage.codes) == {"cache": 0, "walk": 1, "partitions": 2, "heads": 0, "reads": 0}[view]
+    assert len(page.stage.codes) == {"cache": 0, "walk": 1, "partitions": 2, "heads": 0}[view]
 
 
 def test_a_shuffle_is_told_to_give_the_same_output():

@@ -1,10 +1,13 @@
 // A grid of small cells with a title: explainers/story/scene.py Cells.
 const HEAD = 1.25, // of small text: the title
   LEAST = 0.32, // em: the least height of a cell
+  FEW = 4, // rows with higher cells
+  HIGH = 0.7, // em: their least height
   HEADED = 8, // em: the least height of all cells next to heads
   TEXTS = 2.2, // em: the height of a cell with a text
   MOST = 1.6; // of its width: the most
 
+const leastOf = rows => (rows > FEW ? LEAST : HIGH);
 const rowsOf = ({ states, columns }) => Math.ceil(Math.max(...states.map(one => one.length)) / columns);
 
 // The room of the heads next to the rows and over the columns.
@@ -16,9 +19,9 @@ export function heights(panel, box) {
     [left, top] = headRoom(panel, box),
     head = HEAD * box.small + top,
     room = box.width - left;
-  const least = Math.max(rows * LEAST, left ? HEADED : 0);
+  const least = Math.max(rows * leastOf(rows), left ? HEADED : 0) * box.em;
   if (panel.texts.length) return [head + rows * 1.5 * box.em, head + rows * TEXTS * box.em];
-  return [head + least * box.em, head + (rows * MOST * room) / panel.columns];
+  return [head + least, head + Math.max(least, (rows * MOST * room) / panel.columns)];
 }
 
 /** The rectangle of the cells: as wide as the panel, and as high as its rows. */
@@ -27,7 +30,8 @@ export function area(panel, box) {
     [left, above] = headRoom(panel, box),
     top = HEAD * box.small + above,
     width = box.width - left,
-    high = Math.min((box.height - top) / rows, (MOST * width) / panel.columns);
+    most = Math.max(leastOf(rows) * box.em, (MOST * width) / panel.columns),
+    high = Math.min((box.height - top) / rows, most);
   return [box.x + left, box.y + top, width, rows * high];
 }
 

@@ -161,7 +161,8 @@ export function draw(panel, box) {
   };
   const nexts = new Map(), // of a span: the start of the next one in its part of the row
     later = new Map(), // 'row part' -> that start
-    until = new Map(); // 'row part' -> the last painted pixel
+    until = new Map(), // 'row part' -> the last painted pixel
+    nows = rows.map(() => 0); // the framed spans of each row
   for (const span of spans.toSorted((a, b) => b.start - a.start)) {
     nexts.set(span, later.get(`${span.row} ${span.part}`) ?? Infinity);
     later.set(`${span.row} ${span.part}`, span.start);
@@ -176,7 +177,9 @@ export function draw(panel, box) {
     const bar = [x, top, Math.max(2, stop - x - 0.5), high],
       name = `${id} span ${n}`,
       now = isNow(span),
-      depth = now ? 0.95 : span.since === null || span.since <= step ? 0.8 : 0.3;
+      made_yet = span.since === null || span.since <= step,
+      shown = made_yet || !span.early ? span : { texts: span.early, tip: span.early_tip },
+      depth = now ? 0.95 : made_yet ? 0.8 : 0.3;
     until.set(key, x + 1);
     made.rect(name, bar, {
       fill: span.hatch ? paint.background : pale(span.colour, depth),
@@ -186,14 +189,14 @@ export function draw(panel, box) {
       made.add(`${name} lines`, 'hatch', bar, {
         ...{ stroke: depth > 0.5 ? paint.text : paint.border, gap: 8, width: 1 },
       });
-    if (now) made.rect(`${id} now ${span.row}`, bar, { stroke: paint.primary, width: 3 });
+    if (now) made.rect(`${id} now ${span.row} ${nows[span.row]++}`, bar, { stroke: paint.primary, width: 3 });
     if (!rows[span.row].moments.length)
-      made.add(`${name} area`, 'area', bar, { datum: span.datum, tip: span.tip, go: span.go });
+      made.add(`${name} area`, 'area', bar, { datum: span.datum, tip: shown.tip, go: span.go });
     if (high < 0.9 * small) return;
     // Its first text is in it, or behind it if nothing follows. Else one is in it, or behind it.
     const next = nexts.get(span),
       [inner, behind] = [stop - x - 5, Math.min(from + room, at(span.row, next)) - stop - 7],
-      { texts } = span,
+      { texts } = shown,
       first = next < Infinity ? inner : Math.max(inner, behind),
       found =
         texts.slice(0, 1).find(text => wide(text, true) <= first) ??
@@ -234,10 +237,13 @@ export function draw(panel, box) {
     made.rect(`${id} frame ${g}`, frame, { stroke: paint.text, width: 1.5, ease: 'both' });
   links.forEach(({ start, end, text, now }, n) => {
     if (now.length && !now.includes(step)) return;
-    const points = [start, end].map(([r, time]) => [
-      at(r, time),
-      places[r].y + (start[0] === end[0] ? 0.06 : 0.5) * places[r].h,
-    ]);
+    // Between two groups, from edge to edge.
+    const apart = rows[start[0]].group !== rows[end[0]].group,
+      [out, to] = start[0] === end[0] ? [0.06, 0.06] : apart ? [1, 0] : [0.5, 0.5],
+      points = [
+        [...start, out],
+        [...end, to],
+      ].map(([r, time, share]) => [at(r, time), places[r].y + share * places[r].h]);
     if (Math.abs(points[1][0] - points[0][0]) < 4 && start[0] === end[0]) return;
     made.add(`${id} link ${n}`, 'way', null, {
       ...{ points, stroke: paint.text, width: 2, head: 0.4 * em, hint: true },

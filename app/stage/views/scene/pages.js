@@ -1,6 +1,5 @@
 // Pages of slots in a grid: explainers/story/scene.py Pages.
-import { placePages } from '../layouts/pages.js';
-import { wayBetween } from '../ways.js';
+import { placePages, wayBetween } from '../layouts/pages.js';
 
 const HEAD = 1.9, // em: the title, and the way of a copy above the first row
   MOST = 5; // em: the most height of a page
@@ -37,7 +36,7 @@ export function draw(panel, box) {
       { colours, fill, fresh, freed, texts } = page;
     colours.forEach((colour, k) => {
       const high = tall / colours.length;
-      made.rect(`${name} ${k}`, [left, top + head + k * high, fill * slot, high], { fill: colour });
+      made.rect(`${name} ${k}`, [left, top + head + k * high, fill * slot, high], { fill: box.colour(colour) });
     });
     if (slot >= 3.5)
       made.add(`${name} slots`, 'grid', [left, top + head, w, tall], {

@@ -25,7 +25,7 @@ export function draw(panel, box) {
     rows = panel.steps[step];
   made.text(`${id} title`, [x, y + em, width], fit(panel.title, width, true), { bold: true });
   if (!rows.length) made.text(`${id} empty`, [x + 0.9 * em, y + (HEAD + 1.2) * em], panel.empty);
-  rows.forEach(({ name, colour, pages, texts, tips }, n) => {
+  rows.forEach(({ name, colour, pages, texts, tips, now }, n) => {
     const top = y + HEAD * em + n * high,
       row = `${id} row ${n}`,
       cells = placeTable(pages.length, { left: x + left, top, width: width - left, em });
@@ -39,6 +39,7 @@ export function draw(panel, box) {
         cell = [cx, cy, cells.w - 3, cells.h],
         middle = cx + cells.w / 2 - 1.5;
       made.rect(`${row} ${entry}`, cell, { fill: pale(colour, 0.28), stroke: colour, width: 1.5 });
+      if (now.includes(entry)) made.rect(`${row} now`, cell, { stroke: paint.text, width: 3 });
       made.text(`${row} entry ${entry}`, [middle, cy + small], String(entry), { align: 'center' });
       made.text(`${row} page ${entry}`, [middle, cy + 2.2 * em], String(page), {
         ...{ align: 'center', bold: true, mono: true, fill: paint.text },
