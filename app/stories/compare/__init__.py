@@ -17,7 +17,7 @@ from app.stories.compare.verdict import Pair
 from explainers.stories.compare import differences, pair_bars, pair_times, time_verdict, two_kernels
 from explainers.stories.compare.compare_reasons import uncounted
 from explainers.stories.compare.time_verdict import Verdict
-from explainers.stories.timing import sweep_rows
+from explainers.stories.timing import sweeps
 from explainers.story import stage
 from explainers.story.glossary import listed, short
 from explainers.story.stage import Block, Stage, Tab
@@ -109,9 +109,7 @@ def time_now_tab(pair: Pair) -> list[Block]:
     points = [protocol.Point(r.kernel.name, p, tuple(r.constants.items())) for p in problems for r in pair]
     measured = [bench_rows.row(protocol.measure(point), roofs) for point in points]
     device = running.run(pair[0]).device
-    table = sweep_rows.prepared(
-        bench_rows.table(measured), Provenance(device, "", today.date().isoformat()), "measured"
-    )
+    table = sweeps.prepared(bench_rows.table(measured), Provenance(device, "", today.date().isoformat()), "measured")
     both = pair_times.times(table, pair)
     blocks = [
         stage.note(f"{'AB'[n % 2]}, {entry['name']}, has no time. {entry['reason']}")

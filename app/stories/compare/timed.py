@@ -8,7 +8,7 @@ import pandas as pd
 
 from app.choices import estimates
 from explainers.stories.compare import pair_times, time_verdict
-from explainers.stories.timing import sweep_rows
+from explainers.stories.timing import sweeps
 from kernels.core.problem import Problem
 from kernels.core.remembered import of_recordings, remembered
 from kernels.core.request import Request
@@ -91,7 +91,7 @@ def _times(builds: Builds, kind: type[Problem]) -> pd.DataFrame:
 
 @of_recordings(lru_cache(maxsize=1))
 def _recorded() -> pd.DataFrame:
-    tables = [sweep_rows.prepared(table, where, "recorded") for table, where in bench.recorded().values()]
+    tables = [sweeps.prepared(table, where, "recorded") for table, where in bench.recorded().values()]
     return (
         pd.concat(tables, ignore_index=True) if tables else bench_rows.table([]).assign(device="", date="", source="")
     )
