@@ -10,6 +10,7 @@ from app.stories.compare import timed
 from explainers.models import tiling
 from explainers.stories.bank_conflicts import padding
 from explainers.stories.compare import pair_times, two_kernels
+from explainers.stories.compare.pair_times import PairRow
 from explainers.story import probed
 from kernels.catalog import Catalog
 from kernels.core.fields import fields_of, quoted
@@ -147,7 +148,7 @@ def _take_timed(page: Page, state: State) -> None:
         state.update({constant_name(side, name): value for name, value in settings.items()})
 
 
-def _timed(page: Page, state: State) -> tuple[timed.Row | None, str]:
+def _timed(page: Page, state: State) -> tuple[PairRow | None, str]:
     """`timed.settable` of the chosen builds."""
     a, b = (page.request_of(state, side) for side in page.sides)
     return timed.settable(a, b, state["backend"])

@@ -94,8 +94,10 @@ class Times(Story[Sources]):
                     tables_of.without_sizes(sweeps.known(subject.sources, subject.now).table), WORDS.say("others", {})
                 )
             ],
-            "duels": lambda subject, runner: duels.blocks(*found) if (found := timed_duels.recorded()) else none,
-            "turns": lambda subject, runner: duels.turns(*found) if (found := gradient_duels.recorded()) else none,
+            "duels": lambda subject, runner: (
+                duels.blocks(*found, sweeps.not_timed(found[0].peer)) if (found := timed_duels.recorded()) else none
+            ),
+            "turns": lambda subject, runner: duels.blocks(*found) if (found := gradient_duels.recorded()) else none,
         }
 
 
