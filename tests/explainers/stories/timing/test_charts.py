@@ -18,12 +18,13 @@ from kernels.measure import bench
 @pytest.fixture(scope="module")
 def recorded():
     """part of a sweep's name -> the Shown of the first recorded sweep with it."""
-    known = {}
+    known = []
     for made, where in bench.recorded().values():
         found = sweeps.of(sweeps.prepared(made, where, "recorded"))
         for key, name in sweeps.names(found).items():
-            known[f"{name.kind}: {name.along}"] = Shown(found[key], found[key].baselines[0], (), {where.device: where})
-    return lambda wanted: next(one for name, one in known.items() if wanted in name)
+            one = Shown(found[key], found[key].baselines[0], (), {where.device: where})
+            known.append((f"{name.kind}: {name.along}", one))
+    return lambda wanted: next(one for name, one in known if wanted in name)
 
 
 def data_of(shown, kind):
