@@ -167,6 +167,7 @@ def _figures(build: Request, whole: Problem, arch: str) -> Figures:
     """The figures of a timed build. whole: the timed problem."""
     traffic = None if tiles.accepts(build.kernel) else running.traffic(build)
     held = occupancy_of(build.kernel, whole, build.settings, arch)
+    assert whole.work and build.problem.work  # `explained` refuses a problem without
     return why_of.figures(running.run(build), traffic, held, whole.work.flops / build.problem.work.flops)
 
 

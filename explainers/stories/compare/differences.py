@@ -52,8 +52,8 @@ def differences(
     dense = all(tiling.accepts(request.kernel) for request in requests)
 
     def add(what: str, a: float | str, b: float | str, words: str = "") -> None:
-        texts = [f"{value:,}" if isinstance(value, (int, float)) else str(value) for value in (a, b)]
-        found.append((what, *texts, words or ("the same" if a == b else "differ")))
+        text_a, text_b = (f"{value:,}" if isinstance(value, (int, float)) else str(value) for value in (a, b))
+        found.append((what, text_a, text_b, words or ("the same" if a == b else "differ")))
 
     def amounts(what: str, a: float, b: float) -> None:
         add(what, a, b, _ratio(a, b))
@@ -79,7 +79,7 @@ def differences(
     if occupancies:
         least = [min(launches, key=lambda launch: launch.warps) for launches in occupancies]
         texts = [f"{launch.warps} (limited by {launch.limited_by})" for launch in least]
-        add("warps a multiprocessor holds", *texts, _ratio(least[0].warps, least[1].warps))
+        add("warps a multiprocessor holds", texts[0], texts[1], _ratio(least[0].warps, least[1].warps))
     moved = []
     for traffic in traffics:
         table = traffic.table[traffic.table.space == "global"]

@@ -160,7 +160,7 @@ def reasons(figures: Sequence[Figures], rates: Rates, times_us: Sequence[float])
     Reasons without a time come last.
     """
     slow, least, found = _slower(times_us), least_times(figures, rates), list[Reason]()
-    needs = {
+    needs: dict[str, Sequence[float]] = {
         **least,
         "multiprocessors": [1 / side.busy(rates) for side in figures],
         "warps": [1 / count if (count := side.warps(rates)) else 0.0 for side in figures],

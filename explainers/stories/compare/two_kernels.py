@@ -127,25 +127,29 @@ def stage_of(
     """The whole stage of two runs. It opens at the first difference. summary, tone: the verdict."""
     requests, queries = [run.request for run in runs], ["", ""]
     dense = all(tiling.accepts(request.kernel) for request in requests)
-    stories = [tiling.explain(run) if dense else generic.explain(run) for run in runs]
-    aligned = align(stories[0].frames, stories[1].frames)
-    frames, views, states = aligned.frames, list[stage.View](), list[list[stage.State]]()
-    for n, own in enumerate((aligned.a, aligned.b)):
-        story = replace(stories[n], frames=own)
-        if dense:
+    views, states, first = list[stage.View](), list[list[stage.State]](), 0
+    if dense:
+        tilings = [tiling.explain(run) for run in runs]
+        tiled = align(tilings[0].frames, tilings[1].frames)
+        frames, first = tiled.frames, tiled.first_difference
+        for n, own in enumerate((tiled.a, tiled.b)):
+            story = replace(tilings[n], frames=own)
             views.append(stage.View("matrices", "matrices", "Matrices", *tiling.view(runs[n], story), n))
             states.append([state for state in tiling.states(story) if not isinstance(state.values[0], str)])
-            continue
-        views.append(stage.View("tensors", "tensors", "Tensors", *generic.view(story), n))
-        moved = [
-            (name, kind, [sum(t["bytes"] for t in frame["touched"] if t["kind"] == kind) for frame in own])
-            for name, kind in (("read", "load"), ("written", "store"))
-        ]
-        sums = [(name, kind, np.cumsum(sizes).astype(int).tolist()) for name, kind, sizes in moved]
-        states.append([stage.State(f"{name} so far", sizes, "B", colour=kind) for name, kind, sizes in sums])
-    if dense:
         rows = [end - begin for _, begin, end in map(query_rows, requests)]
         queries = ["", ""] if rows[0] == rows[1] else [f" ({count} queries)" for count in rows]
+    else:
+        walks = [generic.explain(run) for run in runs]
+        walked = align(walks[0].frames, walks[1].frames)
+        frames, first = walked.frames, walked.first_difference
+        for n, steps in enumerate((walked.a, walked.b)):
+            view = generic.view(replace(walks[n], frames=steps))
+            views.append(stage.View("tensors", "tensors", "Tensors", *view, n))
+            so_far = []
+            for name, kind in (("read", "load"), ("written", "store")):
+                moved = [sum(t["bytes"] for t in step["touched"] if t["kind"] == kind) for step in steps]
+                so_far.append(stage.State(f"{name} so far", np.cumsum(moved).astype(int).tolist(), "B", colour=kind))
+            states.append(so_far)
     return stage.Stage(
         headline=" · ".join(f"{side}: {r.kernel.name} {r.kernel.title}" for side, r in zip(SIDES, requests)),
         frames=frames,
@@ -160,7 +164,7 @@ def stage_of(
         provenance=provenance,
         summary=summary,
         tone=tone,
-        step=aligned.first_difference,
+        step=first,
     )
 
 

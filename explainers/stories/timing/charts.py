@@ -86,7 +86,7 @@ class _Sheet:
         line = base.mark_line(strokeWidth=2, clip=True) if clip else base.mark_line(strokeWidth=1.5, opacity=0.7)
         layers = [line.encode(x=x, y=y, color=self.colour, strokeDash=dash, detail="line:N", **more)]
         if low:
-            spread = base.mark_rule(strokeWidth=5, opacity=0.45, **({"clip": True} if clip else {}))
+            spread = base.mark_rule(strokeWidth=5, opacity=0.45, clip=clip)
             ends = {"y": alt.Y(f"{low}:Q", scale=y["scale"]), "y2": f"{high}:Q"}
             layers.append(spread.encode(x=x, color=self.colour, **ends))
         size = alt.when("datum.step == step").then(alt.value(170)).otherwise(alt.value(55))

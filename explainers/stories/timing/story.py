@@ -296,15 +296,15 @@ def asked_of(shown: Shown) -> Row:
         }
     if len(known := ours[ours.roof_percent.notna()]):
         row = known.iloc[0]
-        right = min(SHARES, key=lambda percent: abs(percent - row.roof_percent))
-        due = {f"About {percent}%": row.tflops * percent / row.roof_percent for percent in SHARES if percent != right}
+        nearest = min(SHARES, key=lambda percent: abs(percent - row.roof_percent))
+        due = {f"About {percent}%": row.tflops * percent / row.roof_percent for percent in SHARES if percent != nearest}
         names["roof"] = {
             "name": shown_name(row.label),
             "tflops": row.tflops,
             "share": row.roof_percent,
             "roof": row.roof,
             "most": 100 * row.tflops / row.roof_percent,
-            "right": f"About {right}%",
+            "right": f"About {nearest}%",
             "wrong": due,
         }
     return names | {name: _growth(shown, of, ours) for name, of in (("growth", "median_us"), ("memory", "peak_bytes"))}
