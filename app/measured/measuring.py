@@ -16,7 +16,7 @@ from typing import Any
 from kernels import catalog
 from kernels.errors import FAULT, ProblemError, WarpglassError
 from kernels.measure import hierarchy, protocol, sweeps
-from kernels.measure.bench_rows import COLUMNS, row, skipped_row
+from kernels.measure.bench_rows import COLUMNS, Now, row, skipped_row
 from kernels.measure.in_worker import TIME_LIMIT
 from kernels.measure.protocol import Timing
 from kernels.measure.sweeps import Skipped
@@ -24,28 +24,6 @@ from kernels.run import workers
 from kernels.run.backends import Survey
 
 Row = Mapping[str, object]
-Rows = tuple[tuple[object, ...], ...]
-
-
-@dataclass(frozen=True)
-class Now:
-    """The results so far.
-
-    rows: the values of `columns`.
-    roofs: pairs, as in protocol.roofs.
-    gpu: its id, if known.
-    """
-
-    columns: tuple[str, ...] = ()
-    rows: Rows = ()
-    device: str = ""
-    driver: str = ""
-    date: str = ""
-    roofs: tuple[tuple[str, float], ...] = ()
-    gpu: str = ""
-
-    def records(self) -> list[dict[str, object]]:
-        return [dict(zip(self.columns, values)) for values in self.rows]
 
 
 @dataclass(frozen=True)

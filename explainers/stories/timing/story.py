@@ -22,6 +22,7 @@ from kernels.core.spec import KernelSpec
 from kernels.errors import ProblemError
 from kernels.measure import bench, gradient_duels
 from kernels.measure import duels as timed_duels
+from kernels.measure.bench_rows import Now
 from kernels.measure.datasheets import peaks
 from kernels.measure.peers import PAGED, TENSOR_PRODUCTS
 from kernels.measure.reports import roofs_said
@@ -57,7 +58,7 @@ class Sources:
 
     sources: tuple[str, ...]
     at: sweeps.Stamp
-    now: sweeps.Now
+    now: Now
     sweep: str
     baseline: str
     hidden: tuple[str, ...]

@@ -4,11 +4,11 @@ A sweep varies one size of the problem (SWEPT) or one compile-time constant.
 """
 
 import re
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import combinations, pairwise
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -19,6 +19,7 @@ from explainers.story.words import Words
 from kernels import catalog
 from kernels.build.occupancy import block_constants
 from kernels.measure import bench, bench_rows, flashinfer_calls
+from kernels.measure.bench_rows import Now
 from kernels.measure.judging import ROUNDING_TIMES
 from kernels.measure.peers import NAMES, PAGED, PEERS, SDPA
 from kernels.measure.reports import RATIO, exponents, labelled, speedups
@@ -305,27 +306,6 @@ def colours(labels: Iterable[str]) -> dict[str, str]:
 # ---- the sources of times ----
 
 
-class Now(Hashable, Protocol):
-    """The results of this GPU so far.
-
-    rows: the values of each row. date: ISO. roofs: pairs, as in protocol.roofs.
-    """
-
-    @property
-    def rows(self) -> tuple[tuple[object, ...], ...]: ...
-    @property
-    def device(self) -> str: ...
-    @property
-    def driver(self) -> str: ...
-    @property
-    def date(self) -> str: ...
-    @property
-    def roofs(self) -> tuple[tuple[str, float], ...]: ...
-
-    def records(self) -> list[dict[str, object]]:
-        """The rows with their columns."""
-
-
 @dataclass(frozen=True)
 class Known:
     """Times and their sweeps.
@@ -438,16 +418,7 @@ _SPREAD = ("median", "p10", "p90")
 # ---- in words ----
 
 
-class Timed(Protocol):
-    """A row of a sweep with or without a time. A number is NaN if it is unknown."""
-
-    status: str
-    reason: str
-    max_abs_error: float
-    allowed_error: float
-
-
-def why(row: Timed) -> str:
+def why(row: pd.Series) -> str:
     """The reason for a missing time in a few words. The column `reason` has the whole text."""
     near = pd.notna(row.allowed_error) and row.max_abs_error <= ROUNDING_TIMES * row.allowed_error
     return WORDS.say("why", {"status": row.status, "reason": str(row.reason), "near": near})
