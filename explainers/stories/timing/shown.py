@@ -115,63 +115,45 @@ def without_time(part: pd.DataFrame, field: str) -> pd.DataFrame:
     return found.reset_index()[columns]
 
 
+TEXTS = ("kernel", "median", "p10 to p90", "TFLOP/s", "tokens/s", "GB/s", "of the roof", "memory", "from")  # of a row
+
+
 def figures_table(shown: Shown) -> pd.DataFrame:
     """Every figure of the shown points as a table of texts."""
     rows = shown.points.sort_values([shown.field, "median_us"])
-    return pd.DataFrame(
-        {
-            shown.field: rows[shown.field].map(plain),
-            "kernel": rows.label.map(shown.sweep.named),
-            "median": rows.median_us.map(microseconds),
-            "p10 to p90": [
-                f"{microseconds(low)} to {microseconds(high)}" for low, high in zip(rows.p10_us, rows.p90_us)
-            ],
-            f"beside {shown.name}": rows.said_beside,
-            "TFLOP/s": _texts(rows.tflops),
-            "tokens/s": _whole(rows.tokens_per_s),
-            "GB/s": _texts(rows.gb_per_s),
-            "of the roof": _of_roof(rows),
-            "memory": ["" if pd.isna(size) else amount(size, BINARY[:2]) for size in rows.peak_bytes],
-            "from": rows.said_from,
-        }
-    )
+    texts = _texts(rows).assign(**{shown.field: rows[shown.field].map(plain), "beside": rows.said_beside})
+    first, rates = [shown.field, "kernel", "median", "p10 to p90", "beside"], ["TFLOP/s", "tokens/s", "GB/s"]
+    texts = texts[[*first, *rates, "of the roof", "memory", "from"]]
+    return texts.rename(columns={"beside": f"beside {shown.name}"})
 
 
 def without_sizes(table: pd.DataFrame) -> pd.DataFrame:
     """The times of problems without sizes as texts, problem by problem, the fastest first."""
-    rest = table[table.seq_len.isna() & (table.status == "ok")]
-    rest = rest.assign(said=[problem_said(title, text) for title, text in zip(rest.title, rest.problem)])
-    rest = rest.sort_values(["said", "median_us"])
-    return pd.DataFrame(
+    rows = table[table.seq_len.isna() & (table.status == "ok")]
+    rows = rows.assign(said=[problem_said(title, text) for title, text in zip(rows.title, rows.problem)])
+    rows = rows.sort_values(["said", "median_us"])
+    texts = _texts(rows).assign(problem=rows.said.mask(rows.said.duplicated(), ""), L2=rows.l2)
+    order = ["problem", "kernel", "median", "p10 to p90", "GB/s", "of the roof", "tokens/s", "L2", "from"]
+    return texts[order].reset_index(drop=True)
+
+
+def _texts(rows: pd.DataFrame) -> pd.DataFrame:
+    """The figures of each row as texts, "" for an unknown one."""
+    each = [
         {
-            "problem": rest.said.mask(rest.said.duplicated(), ""),
-            "kernel": [shown_name(name, title) for name, title in zip(rest["name"], rest.title)],
-            "median": rest.median_us.map(microseconds),
-            "p10 to p90": [
-                f"{microseconds(low)} to {microseconds(high)}" for low, high in zip(rest.p10_us, rest.p90_us)
-            ],
-            "GB/s": _texts(rest.gb_per_s),
-            "of the roof": _of_roof(rest),
-            "tokens/s": _whole(rest.tokens_per_s),
-            "L2": rest.l2,
-            "from": [
-                f"{source}, {device}, {date}" for source, device, date in zip(rest.source, rest.device, rest.date)
-            ],
+            "kernel": shown_name(r.label if "label" in rows else r.name, r.title),
+            "median": microseconds(r.median_us),
+            "p10 to p90": f"{microseconds(r.p10_us)} to {microseconds(r.p90_us)}",
+            "TFLOP/s": "" if pd.isna(r.tflops) else short(r.tflops),
+            "tokens/s": "" if pd.isna(r.tokens_per_s) else f"{r.tokens_per_s:,.0f}",
+            "GB/s": "" if pd.isna(r.gb_per_s) else short(r.gb_per_s),
+            "of the roof": "" if pd.isna(r.roof_percent) else f"{short(r.roof_percent, 3)} % of {r.roof}",
+            "memory": "" if pd.isna(r.peak_bytes) else amount(r.peak_bytes, BINARY[:2]),
+            "from": f"{r.source}, {r.device}, {r.date}",
         }
-    ).reset_index(drop=True)
-
-
-def _texts(values: pd.Series) -> list[str]:
-    return ["" if pd.isna(value) else short(value) for value in values]
-
-
-def _whole(values: pd.Series) -> list[str]:
-    return ["" if pd.isna(value) else f"{value:,.0f}" for value in values]
-
-
-def _of_roof(rows: pd.DataFrame) -> list[str]:
-    pairs = zip(rows.roof_percent, rows.roof)
-    return ["" if pd.isna(percent) else f"{short(percent, 3)} % of {roof}" for percent, roof in pairs]
+        for r in rows.itertuples(index=False)
+    ]
+    return pd.DataFrame(each, rows.index, [*TEXTS])
 
 
 def problem_said(title: str, text: str) -> str:
