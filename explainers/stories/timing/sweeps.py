@@ -4,7 +4,7 @@ A sweep varies one size of the problem (SWEPT) or one compile-time constant.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import combinations, pairwise
@@ -164,21 +164,23 @@ def prepared(table: pd.DataFrame, where: Provenance, source: str) -> pd.DataFram
 
 def of(table: pd.DataFrame) -> dict[str, Sweep]:
     """The sweeps in a table by stable keys. Longer sweeps over sizes come first, then sweeps over constants."""
-    timed = table[table.seq_len.notna() & (table.status == "ok")]
-    over_sizes = []
+    timed, over_sizes = table[table.seq_len.notna() & (table.status == "ok")], list[Sweep]()
     for field in SWEPT:
         follows = {field, "num_kv_heads"} if field == "num_heads" else {field}
         kept = ["title", *(name for name in SIZES if name not in follows), "l2"]
-        for fixed, rows in _grouped(timed, kept):
-            if rows[field].nunique() > 1 and (sweep := _slice(table, field, fixed)).timed[field].nunique() > 1:
-                over_sizes.append(sweep)
+        sweeps = [_slice(table, field, fixed) for fixed in _varied(timed, kept, field)]
+        over_sizes += [sweep for sweep in sweeps if sweep.timed[field].nunique() > 1]
     over_sizes.sort(key=lambda sweep: -sweep.timed[sweep.field].nunique())
     return {_key(sweep): sweep for sweep in [*over_sizes, *_over_constants(table, timed)]}
 
 
-def _grouped(rows: pd.DataFrame, names: list[str]) -> Iterator[tuple[dict[str, Value], pd.DataFrame]]:
-    for values, own in rows.groupby(names, dropna=False):
-        yield {name: None if pd.isna(value) else value for name, value in zip(names, values)}, own
+def _varied(rows: pd.DataFrame, names: list[str], field: str, line: Sequence[str] = ()) -> list[dict[str, Value]]:
+    """The values of these columns with several values of a field, on one of the lines."""
+    counts = rows.groupby([*names, *line], dropna=False)[field].nunique()
+    found = dict.fromkeys(
+        tuple(None if pd.isna(v) else v for v in values[: len(names)]) for values in counts[counts > 1].index
+    )
+    return [dict(zip(names, values)) for values in found]
 
 
 def _over_constants(table: pd.DataFrame, timed: pd.DataFrame) -> Iterator[Sweep]:
@@ -186,13 +188,15 @@ def _over_constants(table: pd.DataFrame, timed: pd.DataFrame) -> Iterator[Sweep]
     specs = [kernels[name] for name in timed["name"][~timed.own_settings.astype(bool)].unique() if name in kernels]
     of_blocks = list(dict.fromkeys(c.name for spec in specs for c in block_constants(spec)))
     every = dict.fromkeys(c.name for spec in specs for c in spec.constants if not c.what_if)
-    timed = timed.assign(**{name: constant_of(timed, name) for name in {*every, *of_blocks}})
+    wide = table.assign(**{name: constant_of(table, name) for name in {*every, *of_blocks}})
     for constant in every:
         blocks = [name for name in of_blocks if name != constant]
-        for fixed, rows in _grouped(timed[timed[constant].notna()], ["title", *SIZES, "l2", *blocks]):
-            if rows.groupby(["name", "device", "source"])[constant].nunique().max() > 1:
-                known = {name: value for name, value in fixed.items() if name not in blocks or value is not None}
-                yield _slice(table, constant, known)
+        names = ["title", *SIZES, "l2", *blocks]
+        for fixed in _varied(wide.loc[timed.index], names, constant, ("name", "device", "source")):
+            known = {name: value for name, value in fixed.items() if name not in blocks or value is not None}
+            sweep = _slice(wide, constant, known)
+            others = [name for name in wide if name not in table and name != constant]
+            yield Sweep(constant, known, sweep.part.drop(columns=others))
 
 
 def constant_of(table: pd.DataFrame, name: str) -> pd.Series:
@@ -211,15 +215,13 @@ def _key(sweep: Sweep) -> str:
 def _slice(table: pd.DataFrame, field: str, fixed: Mapping[str, Value]) -> Sweep:
     keep = table.seq_len.notna()
     for name, value in fixed.items():
-        column = table[name] if name in table else constant_of(table, name)
-        keep &= column.isna() if value is None else column == value
+        keep &= table[name].isna() if value is None else table[name] == value
     part = table[keep]
     if field in SWEPT:
         part = _of_one_layout(part, field)
         several = part.groupby(["name", part.settings.fillna("")])[field].transform("nunique") > 1
         part = labelled(part[part.own_settings.astype(bool) | several])  # one chosen size belongs to another sweep
     else:
-        part = part.assign(**{field: constant_of(part, field)})
         part = part[part[field].notna()]
         apart = {field, *fixed}
         others = part.settings.map(lambda text: " ".join(p for p in text.split() if p.split("=")[0] not in apart))
