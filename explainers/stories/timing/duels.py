@@ -186,7 +186,7 @@ def chart(rows: pd.DataFrame) -> alt.FacetChart:
             alt.Color("line:N", title=None, scale=scale).legend(orient="top"),
             tooltip=["line:N", "shape:N", "seq_len:Q", "tflops:Q"],
         )
-        .properties(width=300, height=170)
+        .properties(width=460, height=170)
         .facet(alt.Facet("shape:N").title(None), columns=2)
     )
 
