@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, replace
 import altair as alt
 import pandas as pd
 
-from explainers.charts.chart_view import chart_view
+from explainers.charts.layers import chart_view
 from explainers.stories.memory_hierarchy.level_charts import COLOURS, FAR, bandwidth_chart, far_half, latency_chart
 from explainers.stories.memory_hierarchy.memory_levels import (
     MIB,

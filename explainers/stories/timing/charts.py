@@ -10,8 +10,7 @@ from collections.abc import Hashable, Mapping
 import altair as alt
 import pandas as pd
 
-from explainers.charts.inline import Inline
-from explainers.charts.line_ends import decades, named_ends, ratios, spread_out
+from explainers.charts.layers import Inline, decades, named_ends, ratios, spread_out
 from explainers.charts.palette import AXIS
 from explainers.models.recorded_times import shown_name, size_axis
 from explainers.stories.timing.shown import Shown

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import pandas as pd
 
-from explainers.charts.chart_view import chart_view
+from explainers.charts.layers import chart_view
 from explainers.models.recorded_times import FLOOR, shown_name
 from explainers.stories.timing import charts, duels, sweeps
 from explainers.stories.timing import shown as tables_of

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from explainers.charts import line_ends
+from explainers.charts import layers
 from explainers.stories.timing import charts, story, sweeps
 from explainers.stories.timing.shown import Shown
 from explainers.story import glossary
@@ -73,7 +73,7 @@ def test_an_unknown_gpu_has_no_datasheet_and_roofs_have_names_that_do_not_overla
     assert len(names) == len({row["named"] for row in names}) >= 3
     low, high = domain_of(marks_of(spec, "text")[0])
     gaps = np.diff(np.log([row["beside"] for row in names])) / np.log(high / low)
-    assert (gaps >= line_ends.LABEL_GAP - 1e-9).all()
+    assert (gaps >= layers.LABEL_GAP - 1e-9).all()
 
 
 def test_the_ladder_has_a_bar_for_each_kernel_and_the_roofs_that_they_have(shown):
@@ -187,11 +187,11 @@ def test_measured_and_recorded_points_share_a_chart_and_roofs_are_of_their_sourc
     ],
 )
 def test_the_ticks_of_a_logarithmic_axis_are_decades_and_their_halves_where_those_are_few(low, high, ticks):
-    assert line_ends.decades(low, high) == ticks
+    assert layers.decades(low, high) == ticks
 
 
 def test_names_at_the_lines_ends_keep_their_order_and_do_not_touch():
     bounds, values = (1.0, 1000.0), [1.1, 1.1, 1.2, 500, 990, 999]
-    found = line_ends.spread_out(values, bounds)
+    found = layers.spread_out(values, bounds)
     gaps = np.diff(np.log(found))
-    assert (gaps > 0.99 * line_ends.LABEL_GAP * np.log(1000)).all() and found[-1] <= 1000
+    assert (gaps > 0.99 * layers.LABEL_GAP * np.log(1000)).all() and found[-1] <= 1000
