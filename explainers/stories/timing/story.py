@@ -73,9 +73,8 @@ class Times(Story[Sources]):
     def stage(self, subject: Sources, runner: Runner) -> Stage:
         known = sweeps.known(subject.sources, subject.now)
         here = [Tab("now", "Time on this GPU", [_form(subject)])] if subject.gpu else []
-        others = (
-            [Tab("others", "Other kernels")] if known.table[known.table.status == "ok"].seq_len.isna().any() else []
-        )
+        sizeless = known.table.seq_len.isna() & (known.table.status == "ok")
+        others = [Tab("others", "Other kernels")] if sizeless.any() else []
         if not known.sweeps:
             said = " ".join([WORDS.say("nothing_yet", {"empty": not len(known.table)}), *bench.not_recorded()])
             return Stage("Times", [], [], tabs=[*here, *others], summary=said, side=[stage.note(said)])
@@ -143,18 +142,12 @@ def stage_of(shown: Shown) -> Stage:
     shared = [name for name in names if name != shown.field and part[name].nunique(dropna=False) == 1]
     first = part.iloc[0]
     problem = stage.sizes_said({name: first[name] for name in shared if not pd.isna(first[name])})
-    tabs = (
-        ("figures", "Every figure"),
-        ("duels", "Against cuDNN"),
-        ("missing", "No time, and why"),
-        ("take", "Take it along"),
-    )
     return Stage(
         headline=f"{shown.state.capitalize()} times. {shown.sweep.title}",
         frames=WORDS.frames([_step(shown, tile, value) for tile, value in enumerate(shown.sweep.sizes)], {}),
         views=[_view(shown, kind) for kind in CHARTS],
         state=_strip(shown),
-        tabs=[Tab(*tab) for tab in tabs],
+        tabs=[Tab(*tab) for tab in WORDS.table("tabs").items()],
         provenance=replace(provenance(shown), problem=problem),
         questions=WORDS.questions(asked_of(shown), last),
         step=last,
