@@ -287,7 +287,7 @@ def _as_tuples(problem: Sizes) -> dict[str, object]:
 
 
 def _stored(gain: Gain, catalog: Catalog) -> Compared:
-    """The bytes of LSE, one number per query, against those of P, one number for each query and key."""
+    """The bytes of LSE, one number per query, against the bytes of P, one number for each query and key."""
     problem = catalog.kernels[gain.kernel].problem_type(**_as_tuples(gain.problem))
     part = {problem.picture.get(tensor.name, tensor.name): tensor for tensor in problem.tensors()}
     lse = next(tensor for tensor in part.values() if tensor.axes == ("batch", "head", "query"))

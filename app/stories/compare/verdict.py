@@ -283,7 +283,7 @@ def _step_of_scores(run: Run) -> int:
 
 
 def _step_of_limits(run: Run) -> int:
-    """The step of the first launch after those of its single resources: the blocks that they allow together."""
+    """The step of the first launch after the steps of its single resources: the blocks that they allow together."""
     return len(limits(32, 32, 0, machine(DEFAULT_ARCH)))
 
 

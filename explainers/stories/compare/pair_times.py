@@ -97,7 +97,7 @@ def nearest(both: pd.DataFrame, problem: Problem) -> PairRow | None:
 def of_page(both: pd.DataFrame, problem: Problem) -> PairRow | None:
     """The one row of `times` for all parts of a page, None of an empty table.
 
-    It is the picture's own problem, if it was timed. Else it is the longest run, as it fills a GPU, of those that are
+    It is the picture's own problem, if it was timed. Else it is the longest run, as it fills a GPU, of the runs
     nearest to the picture's head_dim, mask and type.
     """
     row = nearest(both, problem)

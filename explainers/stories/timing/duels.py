@@ -105,7 +105,7 @@ def sentences(name: str, rows: pd.DataFrame) -> list[str]:
         "peer": peer(strongest),
     }
     costs = catalog.find(name).costs
-    return [WORDS.say("duel", names), *([f"Its costs: {costs}"] if costs else [])]
+    return [*WORDS.parts("duel", names), *([f"Its costs: {costs}"] if costs else [])]
 
 
 def problem_said(row: pd.Series) -> str:
