@@ -159,7 +159,7 @@ def describe(page: Page, state: State) -> Descriptions:
 def _many(names: list[str], on: list[str], named: Callable[[str], str], off: bool = False) -> Description:
     """A choice of several options. Each option has its state, and the value of the choice after a press.
 
-    off: whether the choice names the options that are off. Otherwise it names the options that are on, or nothing for all.
+    off: whether the choice names the options that are off. Else it names the ones that are on, or nothing for all.
     """
     options = []
     for one in names:
