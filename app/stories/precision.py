@@ -68,15 +68,11 @@ def sweep_tab(look: Look) -> list[Block]:
         table = error_tables.sweep_table(field, [rounding.replay(run) for run in runs])
         if not table.empty:
             blocks += _sweep(field, table, f"Over {field}", runs[0].provenance)
-    found = sweeps.recorded()
-    for field in sweeps.VALUES if found else ():
+    if found := sweeps.recorded():
         made, where = found
-        blocks += _sweep(
-            field,
-            sweeps.recorded_sweep(made, field),
-            f"Over {field}, on {where.device}",
-            f"recorded on {where.device}, {where.date}, head_dim {sweeps.BEGIN['head_dim']}",
-        )
+        said = f"recorded on {where.device}, {where.date}, head_dim {sweeps.BEGIN['head_dim']}"
+        for field in sweeps.VALUES:
+            blocks += _sweep(field, sweeps.recorded_sweep(made, field), f"Over {field}, on {where.device}", said)
     nothing = "A sweep needs new runs, and this page shows recorded runs. Choose another place to run under More."
     return blocks or [stage.note(nothing)]
 

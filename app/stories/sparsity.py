@@ -13,7 +13,7 @@ from app.parts import running
 from app.parts.explained import story_of
 from explainers.stories.sparsity import block_mask, executions, sparsity_ledger, story
 from explainers.stories.sparsity.story import Walked
-from explainers.stories.timing import times
+from explainers.stories.timing import sweeps
 from explainers.story import probed
 from explainers.story.stage import Block
 from kernels.catalog import Catalog
@@ -77,7 +77,7 @@ def elements_tab(walked: Walked) -> list[Block]:
 
 def _times() -> pd.DataFrame:
     """The recorded times. A worker does not know this server's results."""
-    return times.known((), measuring.Now()).table
+    return sweeps.known((), measuring.Now()).table
 
 
 # ---- the choices ----

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
 import pandas as pd
 
@@ -135,6 +136,28 @@ def tensor_products(name: str, is_peer: bool, dtype: str) -> int:
     if not is_peer:
         return catalog.find(name).tensor_products
     return 1 if element_type(dtype).bytes == 2 else peers.TENSOR_PRODUCTS.get(name, 0)
+
+
+@dataclass(frozen=True)
+class Now:
+    """The results of a measurement that goes on.
+
+    rows: the values of `columns`.
+    date: ISO.
+    roofs: pairs, as in protocol.roofs.
+    gpu: its id, if known.
+    """
+
+    columns: tuple[str, ...] = ()
+    rows: tuple[tuple[object, ...], ...] = ()
+    device: str = ""
+    driver: str = ""
+    date: str = ""
+    roofs: tuple[tuple[str, float], ...] = ()
+    gpu: str = ""
+
+    def records(self) -> list[dict[str, object]]:
+        return [dict(zip(self.columns, values)) for values in self.rows]
 
 
 def table(rows: Iterable[Row]) -> pd.DataFrame:

@@ -6,8 +6,7 @@ from typing import Literal
 import altair as alt
 import pandas as pd
 
-from explainers.charts.inline import Inline
-from explainers.charts.line_ends import decades, named_ends
+from explainers.charts.layers import Inline, decades, named_ends
 from explainers.charts.palette import AXIS, OKABE_ITO
 from explainers.stories.memory_hierarchy.memory_levels import SPACES, bytes_said, edges, levels_met, stairs
 from kernels.build.occupancy import Machine

@@ -3,12 +3,11 @@ plateaus."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Protocol
 
 import altair as alt
 import pandas as pd
 
-from explainers.charts.chart_view import chart_view
+from explainers.charts.layers import chart_view
 from explainers.stories.memory_hierarchy.level_charts import COLOURS, FAR, bandwidth_chart, far_half, latency_chart
 from explainers.stories.memory_hierarchy.memory_levels import (
     MIB,
@@ -38,6 +37,7 @@ from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
 from kernels.errors import BackendUnavailable
 from kernels.measure import hierarchy as timed
+from kernels.measure.bench_rows import Now
 from kernels.measure.hierarchy import RUNS, Measured
 from kernels.recordings import tables
 from kernels.trace.probes import sites_of
@@ -53,25 +53,6 @@ OTHERS = {  # a space in the strip -> its name
 }
 
 
-class New(Protocol):
-    """The points that this machine has measured so far."""
-
-    @property
-    def device(self) -> str:
-        """The GPU."""
-
-    @property
-    def driver(self) -> str:
-        """Its driver."""
-
-    @property
-    def date(self) -> str:
-        """ISO."""
-
-    def records(self) -> list[dict[str, object]]:
-        """The rows."""
-
-
 @dataclass(frozen=True)
 class Figures:
     """The shown figures.
@@ -85,7 +66,7 @@ class Figures:
 
     source: str
     at: tuple[tuple[str, int], ...]
-    now: New | None
+    now: Now | None
     measured: int
     gpu: str
 

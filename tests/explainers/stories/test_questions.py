@@ -18,7 +18,7 @@ from explainers.models import softmax_rows, tiling
 from explainers.stories.bank_conflicts import bank_conflicts, bank_questions, bank_walk
 from explainers.stories.block_table import kv_cache, kv_heads, partitions, walk
 from explainers.stories.coalescing import sector_walk
-from explainers.stories.compare import pair_bars, pair_times, two_kernels
+from explainers.stories.compare import pair_bars, pair_times
 from explainers.stories.occupancy import limits
 from explainers.stories.occupancy import story as occupancy_story
 from explainers.stories.online_softmax import factor_questions, online_softmax, row_questions
@@ -490,7 +490,7 @@ def test_the_side_that_moves_more_does_so_for_as_much_work(a, build_a, b, build_
     problem = KERNELS[a].problem_type(seq_len=128, head_dim=32, causal=causal)
     pairs = ((a, build_a), (b, build_b))
     runs = [execute.run(Request(KERNELS[name], problem, tuple(build.items()), Scope(1))) for name, build in pairs]
-    found = asked(pair_bars.questions(runs, two_kernels.stage_of(runs, NOWHERE, "", "info", [])))
+    found = asked(pair_bars.questions(runs, 0))
     work = []
     for run in runs:  # of the rows that the trace logs
         logged = run.trace.frame("event", "row", "value")
@@ -518,14 +518,14 @@ def test_the_side_that_moves_more_does_so_for_as_much_work(a, build_a, b, build_
 def test_what_is_counted_on_two_problems_is_not_compared_and_time_is_the_recorded_ratio(bench_table):
     kind = KERNELS["03_flash"].problem_type
     runs = [execute.run(Request(KERNELS["03_flash"], kind(seq_len=n, head_dim=32), scope=Scope(0))) for n in (64, 40)]
-    assert not pair_bars.questions(runs, two_kernels.stage_of(runs, NOWHERE, "", "info", []))
+    assert not pair_bars.questions(runs, 0)
     problem = KERNELS["03_flash"].problem_type(seq_len=64, head_dim=32)
     runs = [
         execute.run(Request(KERNELS[name], problem, small_tiles(name), Scope(0))) for name in ("03_flash", "01_naive")
     ]
     both = pair_times.times(bench_table[0], [run.request for run in runs])
     row = next(r for r in both.itertuples() if (r.seq_len, r.batch, r.num_heads, r.causal) == (2048, 1, 8, False))
-    asks = asked(pair_bars.questions(runs, two_kernels.stage_of(runs, NOWHERE, "", "info", []), row))["faster"]
+    asks = asked(pair_bars.questions(runs, 0, row))["faster"]
     table = bench_table[0]
     here = table[(table.seq_len == 2048) & (table.batch == 1) & (table.num_heads == 8) & ~table.causal.astype(bool)]
     times = here[here["name"].isin(["03_flash", "01_naive"])].set_index("name")

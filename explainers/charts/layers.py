@@ -1,14 +1,73 @@
-"""The names of a chart's lines at its right edge, and the ticks of a logarithmic axis."""
+"""Charts with many layers: their tables, the names of lines at the right edge, the ticks of logarithmic axes, and a
+chart as a picture of the stage."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import altair as alt
 import pandas as pd
 
-from explainers.charts.inline import Inline
+from explainers.charts.palette import AXIS
+from explainers.story.stage import View
 
 LABEL_GAP = 0.05  # share of the axis between the names of two lines
+
+
+class Inline:
+    """Tables by name, as the records of a spec. Several layers share one copy, which saves most of the work of a chart
+    with ten layers."""
+
+    def __init__(self) -> None:
+        self.rows: dict[str, list[dict[str, object]]] = {}
+
+    ends: dict[str, object] | None = None  # of the names at the lines' ends: their column, and the bounds of the axis
+
+    def chart(self, name: str, frame: pd.DataFrame | None = None) -> alt.Chart:
+        """A Chart of the table with that name. Pass `frame` on the first use. A missing value becomes null."""
+        if frame is not None:
+            self.rows[name] = frame.astype(object).where(frame.notna(), None).to_dict("records")
+        return alt.Chart(alt.NamedData(name=name))
+
+    def step_rule(self, steps: pd.DataFrame, x: alt.X) -> alt.Chart:
+        """A rule at the place of the step. steps: a row for each, with its number in the column `step`."""
+        rule = self.chart("steps", steps).mark_rule(color=AXIS, strokeWidth=1.5).encode(x=x)
+        return rule.transform_filter("datum.step == step")
+
+    def layered(self, layers: list[alt.Chart], height: int) -> alt.LayerChart:
+        """The layers with their data and the parameter `step`. The step follows the clock, from 1."""
+        first = layers[0].add_params(alt.param(name="step", value=1))  # a chart of layers takes it over
+        made = alt.LayerChart(layer=[first, *layers[1:]], height=height)  # at once: Altair copies a chart at every turn
+        made["datasets"] = self.rows
+        made["usermeta"] = {"ends": self.ends}
+        return made
+
+
+def chart_view(
+    id: str, title: str, chart: alt.LayerChart, about: str, note: str, at: Sequence[float], colours: Mapping[str, str]
+) -> View:
+    """Returns the view of a chart from Inline.layered, with names at the ends of its lines.
+
+    about: the chart in words, for readers who cannot see it.
+    note: the text below the chart.
+    at: the place of each step on the x axis.
+    colours: name of a line -> colour, for the legend.
+    """
+    spec = chart.to_dict(validate=False)  # the tests validate it
+    rows = [row for table in spec["datasets"].values() for row in table]
+    longest_name = max((len(row["said"]) for row in rows if "beside" in row), default=0)
+    meta = {
+        "spec": spec,
+        "alt": about,
+        "note": note,
+        "at": at,
+        "room": longest_name,
+        "ends": spec["usermeta"]["ends"],
+        "legend": [[f"background:{colour}", name] for name, colour in colours.items()],
+    }
+    return View("chart", id, title, meta)
+
+
+# ---- axes and the ends of lines ----
 
 
 def decades(low: float, high: float) -> list[float]:
