@@ -1,6 +1,6 @@
 """The pictures of the backward: the chain of a block's tiles with global memory under it, and the sums of dQ."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -22,7 +22,7 @@ WORDS = Words.of(str(__package__))
 PLACES = {"Q": (0, 0, 0), "K": (0, 0, 1), "dO": (0, 1, 0), "V": (0, 1, 1), "O": (0, 1, 1), "S": (1, 0, 0)}
 PLACES |= {"LSE": (1, 0, 1), "dP": (1, 1, 0), "delta": (1, 1, 1), "P": (2, 0, 0), "dS": (2, 1, 0)}
 PLACES |= {"dV": (3, 0, 0), "dK": (3, 1, 0), "dQ": (3, 1, 1)}
-MADE_OF = {product.made: product.reads for product in gradients.PRODUCTS}
+MADE_OF: dict[str, tuple[str, ...]] = {product.made: product.reads for product in gradients.PRODUCTS}
 MADE_OF |= {"delta": ("dO", "O"), "P": ("S", "LSE"), "dS": ("P", "dP", "delta")}
 NEXT = {"S": "P", "dP": "dS"}  # what a tile is for
 LEGEND = [
@@ -97,9 +97,9 @@ def _inputs(run: Run, head: int) -> dict[str, np.ndarray]:
     """The tensors of global memory: K and V of a head, and the others of its group of query heads."""
     heads = range(head, head + gradients.group_of(run.request))
     of = gradients.tensors(run.request)
-    parts = [part for part in ("Q", "dO", "O", "LSE") if part in of]
+    parts: list[str] = [part for part in ("Q", "dO", "O", "LSE") if part in of]
     found = {part: np.concatenate([gradients.values(run, part, one) for one in heads]) for part in parts}
-    found |= {part: gradients.values(run, part, head) for part in "KV"}
+    found |= {str(part): gradients.values(run, part, head) for part in "KV"}
     return found | {"delta": (found["dO"] * found["O"]).sum(axis=1)}
 
 
@@ -304,7 +304,7 @@ def _inside(queries: tuple[int, int], keys: tuple[int, int], tiles: Sequence[Any
 # ---- the sums of dQ ----
 
 
-def sums(run: Run, again: dict[str, np.ndarray], walk: Walk, second: str, runner: Runner) -> list[View]:
+def sums(run: Run, again: Mapping[str, np.ndarray], walk: Walk, second: str, runner: Runner) -> list[View]:
     """dQ of a head from two runs: its numbers with other bits, and the sum of one of them in both orders. An empty list
     for a recorded run, which cannot run again.
 
@@ -364,7 +364,7 @@ def sums(run: Run, again: dict[str, np.ndarray], walk: Walk, second: str, runner
         texts=[bit for a, b in rows for bit in a + b],
     )
     lines = scene.Lines(lines=[scene.Line(texts=[WORDS.say("runs", names)])])
-    panels = [[chain, table] if used else [chain], [cells], [lines]]
+    panels: list[list[scene.Panel]] = [[chain, table] if used else [chain], [cells], [lines]]
     legend = [("Q", WORDS.table("bits")["b"])]
     return [scene.view("sums", "Sums of dQ", panels, {"bits": bits}, legend=legend)]
 
