@@ -198,7 +198,7 @@ class Cells(Shown):
     colours, words: of each letter.
     axes: the names of a row and of a column, for tips: ["warp", "lane"].
     places: the name of each cell, for tips in place of axes.
-    heads: a text next to each row, and over each column. names: next to each row only.
+    names, tops: a text next to each row, and over each column.
     texts: in the cells, if they fit. tips: of the cells, in place of words. gos: the steps to which their clicks go.
     ringed: at each step the number of a cell with a frame, or -1.
     pairs: at each step the cells from which numbers move to others, one pair after another. An arrow shows the first.
@@ -212,8 +212,8 @@ class Cells(Shown):
     words: Mapping[str, str]
     axes: tuple[str, str]
     places: Sequence[str] = ()
-    heads: Sequence[str] = ()
     names: Sequence[str] = ()
+    tops: Sequence[str] = ()
     texts: Sequence[str] = ()
     tips: Sequence[str] = ()
     gos: Sequence[int] = ()

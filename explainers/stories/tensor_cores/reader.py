@@ -1,5 +1,5 @@
-"""Reads of a run's records, for kernels that keep queries and for kernels that keep keys: the elements of the operands in
-shared memory, step by step, and the ldmatrix that fetch them."""
+"""Reads of a run's records, for kernels that keep queries or keys: the operands in shared memory, step by step, and the
+ldmatrix that fetch them."""
 
 import re
 from collections.abc import Iterator, Mapping

@@ -89,8 +89,8 @@ const PANELS = [
         title: [['a row is a warp', 'rows']],
         columns: 4,
         axes: ['warp', 'lane'],
-        heads: ['GPU 0', 'GPU 1'],
-        ...{ names: [], places: [] },
+        names: ['GPU 0', 'GPU 1'],
+        ...{ tops: ['GPU 0', 'GPU 1'], places: [] },
       },
       states: ['110100', '000001'],
       ...{

@@ -9,22 +9,19 @@ const HEAD = 1.25, // of small text: the title
 const rowsOf = ({ states, columns }) => Math.ceil(Math.max(...states.map(one => one.length)) / columns);
 
 // The room of the heads next to the rows and over the columns.
-const headRoom = ({ heads, names }, { small, wide }) => {
-  const beside = [...heads, ...names];
-  return [
-    beside.length ? Math.max(...beside.map(text => wide(text))) + 0.5 * small : 0,
-    heads.length ? 1.2 * small : 0,
-  ];
-};
+const headRoom = ({ names, tops }, { small, wide }) => [
+  names.length ? Math.max(...names.map(text => wide(text))) + 0.5 * small : 0,
+  tops.length ? 1.2 * small : 0,
+];
 
 export function heights(panel, box) {
   const rows = rowsOf(panel),
     [left, top] = headRoom(panel, box),
     head = HEAD * box.small + top,
     room = box.width - left;
-  const least = Math.max(rows * LEAST, panel.names.length ? 0 : left ? HEADED : 0);
-  if (panel.names.length) return [head + rows * box.small, head + rows * ROW * box.em];
+  const least = Math.max(rows * LEAST, top ? HEADED : 0);
   if (panel.texts.length) return [head + rows * 1.5 * box.em, head + rows * TEXTS * box.em];
+  if (left && !top) return [head + rows * box.small, head + rows * ROW * box.em];
   return [head + least * box.em, head + (rows * MOST * room) / panel.columns];
 }
 
@@ -48,18 +45,18 @@ export function spot(panel, box, number) {
 
 export function draw(panel, box) {
   const { small, made, step, paint, fit, wide, rgb, x, y, width, id } = box,
-    { part, title, columns, states, colours, words, axes, heads, names, places, texts, tips, ringed, pairs } = panel,
+    { part, title, columns, states, colours, words, axes, names, tops, places, texts, tips, ringed, pairs } = panel,
     letters = states[step],
     fills = Object.fromEntries(Object.entries(colours).map(([key, one]) => [key, rgb(one)])),
     [left, top, w, h] = area(panel, box),
     high = (h / rowsOf(panel)) * Math.ceil(letters.length / columns);
   made.text(`${id} title`, [x, y + 0.85 * small, width], fit(title[step] ?? title[0], width));
-  [...heads, ...names].forEach((text, n) => {
+  names.forEach((text, n) => {
     const [, cy, , ch] = spot(panel, box, n * columns),
       size = Math.min(small, 0.95 * ch);
     if (size > 0.6 * small) made.text(`${id} row ${n}`, [x, cy + ch / 2 + 0.36 * size, left - x], text, { size });
   });
-  heads.forEach((text, n) => {
+  tops.forEach((text, n) => {
     const [cx, , cw] = spot(panel, box, n);
     if (wide(text) <= cw) made.text(`${id} head ${n}`, [cx + cw / 2, top - 0.35 * small], text, { align: 'center' });
   });
