@@ -383,7 +383,7 @@ def pieces(story: fragments.Story) -> list[stage.View]:
         line.append(
             scene.Cells(
                 part=title,
-                title=[[WORDS.say("order", names), title]],
+                title=[[f"{WORDS.say('order', names)}: {WORDS.say('rule', names)}", WORDS.say("order", names)]],
                 columns=ROWS,
                 states=["".join("t" if piece == taken else "." for piece in at)] * len(story.steps),
                 colours={"t": part_of(b), ".": "panel"},
