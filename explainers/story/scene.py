@@ -197,7 +197,8 @@ class Cells(Shown):
     columns: of a row. states: a text for each step, with a letter for each cell.
     colours, words: of each letter.
     axes: the names of a row and of a column, for tips: ["warp", "lane"].
-    heads: a text next to each row, and over each column.
+    places: the name of each cell, for tips in place of axes.
+    names, tops: a text next to each row, and over each column.
     texts: in the cells, if they fit. tips: of the cells, in place of words. gos: the steps to which their clicks go.
     ringed: at each step the number of a cell with a frame, or -1.
     pairs: at each step the cells from which numbers move to others, one pair after another. An arrow shows the first.
@@ -210,7 +211,9 @@ class Cells(Shown):
     colours: Mapping[str, str]
     words: Mapping[str, str]
     axes: tuple[str, str]
-    heads: Sequence[str] = ()
+    places: Sequence[str] = ()
+    names: Sequence[str] = ()
+    tops: Sequence[str] = ()
     texts: Sequence[str] = ()
     tips: Sequence[str] = ()
     gos: Sequence[int] = ()
@@ -323,6 +326,59 @@ class Columns(Shown):
     each: int = 1
     colour: str = "S"
     kind: str = "columns"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Matrix(Thing):
+    """A matrix of a chain. The datum of a number is its own, with each of `axes`: {tensor: S, query: 3, key: 5}.
+
+    place: its column, its line, and its slot there: the slots of a line are one under the other.
+    size: its most rows and columns.
+    names: over it. The last one is its name in tips.
+    axes: the names of a row and of a column.
+    column: the column of the view with its numbers. NaN: a number that `blank` names.
+    windows: the first number, rows, columns, first row and first column of each of its parts.
+    at: the part at each step, or -1.
+    pale: the steps at which it is not there: what is to come is pale, or what was there.
+    note: in a tip, after the name of a number. unit: after its value.
+    notes: after the names, at each step.
+    shown: the steps at which it is there at all. (): all.
+    inputs, loads, flies: the steps with a frame as an input, as a read from memory, and with a dashed frame.
+    sums: at each step the direction of a sum over it: right, down or "".
+    """
+
+    place: tuple[int, int, int]
+    size: tuple[int, int]
+    names: Texts
+    axes: tuple[str, str]
+    column: str = ""
+    windows: Sequence[tuple[int, int, int, int, int]] = ()
+    at: Sequence[int] = ()
+    pale: Sequence[int] = ()
+    note: str = ""
+    unit: str = ""
+    blank: str = ""
+    notes: Sequence[str] = ()
+    shown: Sequence[int] = ()
+    inputs: Sequence[int] = ()
+    loads: Sequence[int] = ()
+    flies: Sequence[int] = ()
+    sums: Sequence[str] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Chain(Shown):
+    """Matrices in columns, each made from others.
+
+    title: at each step. heads: over each column, at each step.
+    ways: arrows from matrix to matrix, by their numbers. One to a matrix of the step is strong.
+    """
+
+    title: Sequence[Texts]
+    matrices: Sequence[Matrix]
+    ways: Sequence[tuple[int, int]] = ()
+    heads: Sequence[Sequence[str]] = ()
+    kind: str = "chain"
 
 
 # ---- texts ----
@@ -584,7 +640,7 @@ class Flow(Shown):
 
 # ---- the whole ----
 
-Panel = Table | Bars | Cells | Map | Blocks | Columns | Lines | Lanes | Flow | Pages | Tables
+Panel = Table | Bars | Cells | Map | Chain | Blocks | Columns | Lines | Lanes | Flow | Pages | Tables
 
 
 @dataclass(frozen=True)

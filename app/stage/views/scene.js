@@ -15,6 +15,7 @@ import {
   PALETTE,
   rgb,
   short,
+  signed,
   smallText,
   spanOf,
   theme,
@@ -24,6 +25,7 @@ import { wrapped } from '../core/wrapped.js';
 import * as bars from './scene/bars.js';
 import * as blocks from './scene/blocks.js';
 import * as cells from './scene/cells.js';
+import * as chain from './scene/chain.js';
 import * as columns from './scene/columns.js';
 import * as flow from './scene/flow.js';
 import * as lanes from './scene/lanes.js';
@@ -33,7 +35,7 @@ import * as pages from './scene/pages.js';
 import * as table from './scene/table.js';
 import * as tables from './scene/tables.js';
 
-const PANELS = { bars, blocks, cells, columns, flow, lanes, lines, map, pages, table, tables };
+const PANELS = { bars, blocks, cells, chain, columns, flow, lanes, lines, map, pages, table, tables };
 const NARROW = 40, // em: a pane of a phone
   GAP = 2, // em between panels of a line
   UNDER = 0.4, // em between lines
@@ -95,6 +97,14 @@ export default function (host, { meta, title, columns: data }, context) {
       lines: (text, room, most) => wrapped(text, room, most, wide),
       colour: name => inked(name, paint),
       rgb: name => rgb(inked(name, paint)),
+      /** The colour of a number of some, by its sign and its size next to the largest one. */
+      tint: values => {
+        let of;
+        return value => {
+          of ??= [signed(rgb(paint.background)), spanOf(values)];
+          return of[0](value, of[1]);
+        };
+      },
       pale: (name, share) => blend(rgb(inked(name, paint)), rgb(paint.background), share),
       /** Black or white, for a text on a pale colour. */
       ink: (name, share) => {

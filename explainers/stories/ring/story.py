@@ -293,6 +293,7 @@ def met(data: Names, order: Names, shown: Sequence[int]) -> scene.Cells:
             words[letter] = f"keys first on GPU {gpu}, met in {said} round"
     name = "" if order["name"] == ring.THIS else f", {order['name']} order"
     title = f"Queries (down), keys (right){name}"
+    gpus = [f"{'GPU ' if len(owner) <= 8 else ''}{owner[n]}" for n in range(len(owner))]
     return scene.Cells(
         part=order["name"],
         title=[[f"{title}. A cell: {size} x {size}", title, f"Q down, K right{name}"]],
@@ -301,7 +302,8 @@ def met(data: Names, order: Names, shown: Sequence[int]) -> scene.Cells:
         colours=colours,
         words=words,
         axes=("query piece", "key piece"),
-        heads=[f"{'GPU ' if len(owner) <= 8 else ''}{owner[n]}" for n in range(len(owner))],
+        names=gpus,
+        tops=gpus,
         ringed=ringed,
         shown=shown,
     )

@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { fragmentsLayout, numberSize } from '../../../app/stage/views/layouts/fragments.js';
-import { backwardLayout } from '../../../app/stage/views/layouts/backward.js';
 import { cellOf, cellSize, gridLayout } from '../../../app/stage/views/layouts/grid.js';
 import { largest } from '../../../app/stage/views/layouts/largest.js';
 import { lanesLayout } from '../../../app/stage/views/layouts/lanes.js';
@@ -173,35 +172,6 @@ test('largest: text grows in a large pane, and keeps its size in a small one', (
   const layout = ({ em }) => ({ height: 30 * em }),
     sizeIn = height => largest({ width: 900, height, em: 10 }, layout, ({ em }) => em < 17).em;
   assert.deepEqual([sizeIn(200), sizeIn(400), sizeIn(900)], [10, 12, 16]);
-});
-
-test('backward: strips, map and tiles are in the pane and apart, and a product has one scale', () => {
-  const shape = { n: 96, keys: 96, d: 64, rows: 32, cols: 32 };
-  for (const pane of PANES) {
-    const { strips, map, held, heldUnit, chip, height, small } = backwardLayout(pane, shape),
-      { O, ...others } = held,
-      tiles = Object.values(others).map(asBox);
-    assert.deepEqual(O.slice(0, 2), held.V.slice(0, 2)); // in its place, while delta is made
-    tiles.forEach((box, n) => {
-      inside(box, pane.width, height, Object.keys(others)[n]);
-      for (const other of tiles.slice(n + 1)) assert.ok(apart(box, other));
-    });
-    assert.deepEqual(held.S.slice(2), [32 * heldUnit, 32 * heldUnit]);
-    const { dV } = held, // its shape follows the box, in a wide picture
-      after = small ? 0 : 0.5 * pane.em * '[32, 64]'.length;
-    assert.ok(dV[0] + dV[2] + after <= chip[0] + chip[2], `the shape of dV is cut at ${pane.width}`);
-    for (const chain of [
-      ['Q', 'S', 'P', 'dV'],
-      ['dO', 'dP', 'dS', 'dK'],
-    ])
-      // from left to right
-      chain.slice(1).forEach((part, n) => assert.ok(held[part][0] > held[chain[n]][0], part));
-    assert.deepEqual([held.S[1], held.dP[1]], [held.P[1], held.dS[1]]);
-    for (const box of [map, ...Object.values(strips)].map(asBox)) {
-      inside(box, pane.width, height, 'a strip');
-      assert.ok(apart(box, asBox(chip)));
-    }
-  }
 });
 
 test('wrapped: words fill each line, and the last line takes the rest', () => {

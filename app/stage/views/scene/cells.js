@@ -5,22 +5,26 @@ const HEAD = 1.25, // of small text: the title
   HIGH = 0.7, // em: their least height
   HEADED = 8, // em: the least height of all cells next to heads
   TEXTS = 2.2, // em: the height of a cell with a text
+  ROW = 1.7, // em: the most height of a row with a name
   MOST = 1.6; // of its width: the most
 
 const leastOf = rows => (rows > FEW ? LEAST : HIGH);
 const rowsOf = ({ states, columns }) => Math.ceil(Math.max(...states.map(one => one.length)) / columns);
 
 // The room of the heads next to the rows and over the columns.
-const headRoom = ({ heads }, { small, wide }) =>
-  heads.length ? [Math.max(...heads.map(text => wide(text))) + 0.5 * small, 1.2 * small] : [0, 0];
+const headRoom = ({ names, tops }, { small, wide }) => [
+  names.length ? Math.max(...names.map(text => wide(text))) + 0.5 * small : 0,
+  tops.length ? 1.2 * small : 0,
+];
 
 export function heights(panel, box) {
   const rows = rowsOf(panel),
     [left, top] = headRoom(panel, box),
     head = HEAD * box.small + top,
     room = box.width - left;
-  const least = Math.max(rows * leastOf(rows), left ? HEADED : 0) * box.em;
+  const least = Math.max(rows * leastOf(rows), top ? HEADED : 0) * box.em;
   if (panel.texts.length) return [head + rows * 1.5 * box.em, head + rows * TEXTS * box.em];
+  if (left && !top) return [head + rows * box.small, head + rows * ROW * box.em];
   return [head + least, head + Math.max(least, (rows * MOST * room) / panel.columns)];
 }
 
@@ -45,16 +49,19 @@ export function spot(panel, box, number) {
 
 export function draw(panel, box) {
   const { small, made, step, paint, fit, wide, rgb, x, y, width, id } = box,
-    { part, title, columns, states, colours, words, axes, heads, texts, tips, ringed, pairs } = panel,
+    { part, title, columns, states, colours, words, axes, names, tops, places, texts, tips, ringed, pairs } = panel,
     letters = states[step],
     fills = Object.fromEntries(Object.entries(colours).map(([key, one]) => [key, rgb(one)])),
     [left, top, w, h] = area(panel, box),
     high = (h / rowsOf(panel)) * Math.ceil(letters.length / columns);
   made.text(`${id} title`, [x, y + 0.85 * small, width], fit(title[step] ?? title[0], width));
-  heads.forEach((text, n) => {
-    const [cx, cy, cw, ch] = spot(panel, box, n * (columns + 1)), // on the diagonal
+  names.forEach((text, n) => {
+    const [, cy, , ch] = spot(panel, box, n * columns),
       size = Math.min(small, 0.95 * ch);
     if (size > 0.6 * small) made.text(`${id} row ${n}`, [x, cy + ch / 2 + 0.36 * size, left - x], text, { size });
+  });
+  tops.forEach((text, n) => {
+    const [cx, , cw] = spot(panel, box, n);
     if (wide(text) <= cw) made.text(`${id} head ${n}`, [cx + cw / 2, top - 0.35 * small], text, { align: 'center' });
   });
   made.add(`${id} cells`, 'cells', [left, top, w, high], {
@@ -75,7 +82,7 @@ export function draw(panel, box) {
       ...{ columns, count: letters.length },
       tip: number =>
         tips[number] ??
-        `${axes[0]} ${Math.floor(number / columns)}, ${axes[1]} ${number % columns}: ${words[letters[number]]}`,
+        `${places[number] ?? `${axes[0]} ${Math.floor(number / columns)}, ${axes[1]} ${number % columns}`}: ${words[letters[number]]}`,
     },
   });
   if (ringed[step] >= 0)
