@@ -428,7 +428,7 @@ class Gap(Thing):
 class Link:
     """An arrow from a moment of a row to a moment of a row, while no question is open.
 
-    start, end: (row, moment). text: above it. now: its steps.
+    start, end: (row, moment). text: under it, in a row with room. now: its steps.
     """
 
     start: tuple[int, float]
@@ -582,7 +582,8 @@ class Scene:
     """A picture.
 
     lines: its panels from top to bottom. The panels of a line are side by side if the pane is wide enough.
-    legend: [colour, text]. A colour is one of Thing.colour, "ring" for a frame, or "" for a text only.
+    legend: [colour, text]. A colour is one of Thing.colour, "ring" for a frame, "hatch" for a wait, "sign" for numbers
+        below and above 0, or "" for a text only.
     flights: at each step the ways of numbers from grid to grid: [part, cell, part, cell].
     note: under the picture, one for all steps or one for each.
     turns: buttons under it: a choice, its value, the text, and whether the button works at each step.
