@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from explainers.stories.precision import error_tables, precision, rounding
+from explainers.stories.precision import error_tables, rounding
 from explainers.story import probed
 from kernels.core.fields import fields_of
 from kernels.core.remembered import of_recordings
@@ -45,10 +45,10 @@ def swept(request: Request, field: str) -> list[Request]:
 def asked(backend: str = "gpu") -> list[Request]:
     """The recorded requests: a kernel of each type, as on the page of Precision, and the last rung, which has an
     optimistic max. Each kernel has its tuned constants."""
-    accepted = probed.accepting(precision)
+    accepted = probed.accepting(rounding)
     last = max(accepted.values(), key=lambda spec: spec.rung)
     dtypes = fields_of(last.problem_type)["dtype"].metadata["allowed"]
-    wanted = [*precision.of_each_type(accepted.values()).values(), *((last, {"dtype": dtype}) for dtype in dtypes)]
+    wanted = [*rounding.of_each_type(accepted.values()).values(), *((last, {"dtype": dtype}) for dtype in dtypes)]
     found: dict[Request, None] = {}
     for spec, changes in wanted:
         fields = {name: value for name, value in BEGIN.items() if name in fields_of(spec.problem_type)}

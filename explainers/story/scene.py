@@ -344,6 +344,11 @@ class Lines(Shown):
     kind: str = "lines"
 
 
+def texts(lines: Sequence[str], **more: Any) -> Lines:
+    """Lines for all steps, without empty ones. more: fields of Shown."""
+    return Lines(lines=[Line(texts=[text]) for text in lines if text], **more)
+
+
 # ---- lanes ----
 
 

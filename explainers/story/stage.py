@@ -246,10 +246,14 @@ def provenance(run: Run, errors: Sequence[OutputError] = ()) -> Provenance:
     return Provenance(run.provenance, said + ".", warnings, where)
 
 
+def gpu_name(device: str) -> str:
+    """The name of a GPU without its maker and the size of its memory: H100."""
+    return re.sub(r"^NVIDIA | \d+GB.*", "", device)
+
+
 def place(device: str, date: str) -> str:
     """The GPU and the date of recorded figures, for Provenance.place."""
-    name = re.sub(r"^NVIDIA | \d+GB.*", "", device)
-    return f"{name}, {date}"
+    return f"{gpu_name(device)}, {date}"
 
 
 def text(said: str, label: str = "", links: Sequence[Block] = ()) -> Block:

@@ -64,10 +64,6 @@ _SIZE = (
 )
 
 
-def _size_axis(ticks: list[int]) -> alt.Axis:
-    return alt.Axis(values=ticks, labelExpr=_SIZE, labelOverlap="greedy", labelSeparation=8, grid=False)
-
-
 def _chart(rows: pd.DataFrame, marked: pd.DataFrame, measure: Measure, shared: int | None) -> alt.LayerChart:
     """Returns the chart. marked: the rows of the steps. shared: bytes of an SM's shared memory, for a rule."""
     data, rows = Inline(), _drawn(rows, marked, measure)
@@ -122,9 +118,8 @@ def _size_channel(rows: pd.DataFrame) -> alt.X:
     every = 6 if largest > 2**12 * smallest else 2
     ticks = [2**n for n in range(10, 31, every) if smallest / 2 <= 2**n <= largest * 2]
     wide = alt.Scale(type="log", base=2, domain=[float(smallest) / 1.1, float(largest) * 1.1], nice=False)
-    return alt.X(
-        "working_set:Q", title="size of the data that the loads visit (log)", scale=wide, axis=_size_axis(ticks)
-    )
+    axis = alt.Axis(values=ticks, labelExpr=_SIZE, labelOverlap="greedy", labelSeparation=8, grid=False)
+    return alt.X("working_set:Q", title="size of the data that the loads visit (log)", scale=wide, axis=axis)
 
 
 def _lines(

@@ -98,15 +98,11 @@ def plateaus(table: pd.DataFrame) -> pd.DataFrame:
     copies = table[(table.kind == "bandwidth") & (table.space == "copy")]
     copied = copies.gb_per_s.max() if len(copies) else None
     rows.append({"level": "Device memory, copy", "cycles": None, "ns": None, "GB/s": copied})
-    return pd.DataFrame(rows + [_row_of_others(table, name, plateau) for name, plateau in OTHERS.items()])
-
-
-def _row_of_others(table: pd.DataFrame, name: str, plateau: Plateau) -> dict[str, object]:
-    """Returns the row of a memory without a place among the levels. The name shows a missing measurement."""
-    rows = plateau.rows(table, "latency")
-    measured = {column: rows[column].median() if len(rows) else None for column in ("cycles", "ns")}
-    said = name if len(rows) else f"{name}: not measured yet"
-    return {"level": said, **measured, "GB/s": None}
+    for name, plateau in OTHERS.items():
+        own = plateau.rows(table, "latency")
+        measured = {column: own[column].median() if len(own) else None for column in ("cycles", "ns")}
+        rows.append({"level": name if len(own) else f"{name}: not measured yet", **measured, "GB/s": None})
+    return pd.DataFrame(rows)
 
 
 def _median(table: pd.DataFrame, level: Level, kind: str, column: str) -> float | None:
@@ -176,18 +172,15 @@ def levels_met(table: pd.DataFrame) -> dict[int, str]:
     """
     known, cycles = edges(table), plateaus(table).set_index("level").cycles
     chain = table[(table.kind == "latency") & (table.space == "through_l1")].set_index("working_set").cycles
-    return {size: _level_met(size, known, cycles, chain) for size in sizes(table)}
-
-
-def _level_met(size: int, known: list[Edge], cycles: pd.Series, chain: pd.Series) -> str:
-    """Returns the level of one working set. cycles: by level. chain: cycles by working set."""
-    following = [*(edge.level for edge in known[1:]), "Device memory"]
-    for edge, beyond in zip(known, following):
-        if size <= edge.fits:
-            return f"in {short_name(edge.level)}"
-        if size in chain.index and chain[size] < (1 - NEAR) * cycles[beyond]:
-            return f"partly in {short_name(edge.level)}"
-    return "in device memory"
+    following, met = [*(edge.level for edge in known[1:]), "Device memory"], dict[int, str]()
+    for size in sizes(table):
+        met[size] = "in device memory"
+        for edge, beyond in zip(known, following):
+            fits = size <= edge.fits
+            if fits or (size in chain.index and chain[size] < (1 - NEAR) * cycles[beyond]):
+                met[size] = f"{'in' if fits else 'partly in'} {short_name(edge.level)}"
+                break
+    return met
 
 
 def short_name(level: str) -> str:
