@@ -204,7 +204,7 @@ def picture(stories: list[BlockStory], leaders: bool = False) -> View:
             rows = [("", marks.with_waits(own)), *([] if leaders else flying.groupby("event", sort=False))]
             for event, bars in rows:
                 shown = f"{marks.title(str(event), story.words)} in flight" if event else name
-                datum = {"kernel": story.name, "writer": writer, "row": len(lanes)}
+                datum: scene.Datum = {"kernel": story.name, "writer": writer, "row": len(lanes)}
                 lanes.append(
                     scene.Lane(
                         name=shown, group=len(panels) - 1, datum=datum, tip=f"{story.name}, {name}", thin=bool(event)
