@@ -49,10 +49,9 @@ def decode(data: bytes) -> Any:
             return {k: restore(v) for k, v in value.items()}
         return [restore(v) for v in value] if isinstance(value, list) else value
 
-    found: Any = restore(content)
-    for view in found.get("views", ()) if isinstance(found, dict) else ():
-        view["meta"].setdefault("frames", found["frames"])
-    return found
+    for view in content.get("views", ()) if isinstance(content, dict) else ():
+        view["meta"].setdefault("frames", content["frames"])
+    return restore(content)
 
 
 def _as_dict(value: object, frames: object = None) -> object:

@@ -344,9 +344,9 @@ class Lines(Shown):
     kind: str = "lines"
 
 
-def texts(lines: Sequence[str], **more: Any) -> Lines:
-    """Lines for all steps, without empty ones. more: fields of Shown."""
-    return Lines(lines=[Line(texts=[text]) for text in lines if text], **more)
+def texts(lines: Sequence[str], shown: Sequence[int] = (), roomy: bool = False) -> Lines:
+    """A line for each text, without empty ones. shown, roomy: see Shown."""
+    return Lines(lines=[Line(texts=[text]) for text in lines if text], shown=shown, roomy=roomy)
 
 
 # ---- lanes ----

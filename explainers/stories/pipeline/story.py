@@ -184,8 +184,10 @@ def picture(stories: list[BlockStory], leaders: bool = False) -> View:
     spans = [step["span"] for step in first.steps]
     lasts = pd.Series([end - start for start, end in spans])
     length = max(FEW * float(lasts.median()), float(lasts.max()))
-    last = max(0.0, float(first.bars.end_ns.max()) - length)
-    begins = [min(last, max(0.0, start - min(0.2 * length, length - (end - start)))) for start, end in spans]
+    last, begins = max(0.0, float(first.bars.end_ns.max()) - length), list[float]()
+    for step, (start, end) in zip(first.steps, spans):  # from its copy on, if the whole step then is in sight
+        begin = min(start - 0.2 * length, step["copied"][1] - 0.02 * length if step["copied"] else start)
+        begins.append(min(last, max(0.0, begin, end - length)))
     panels, lanes, drawn, kinds = list[scene.Group](), list[scene.Lane](), list[scene.Span](), dict[str, None]()
     row_of: dict[int, int] = {}  # of the first story's writers
     for story in reversed(stories) if leaders else stories:
