@@ -340,17 +340,12 @@ def _timed(times: pd.DataFrame) -> Iterator[tuple[Any, Fields]]:
 
 def problem_said(request: Request, fields: Fields) -> str:
     """Returns a recorded problem in words: its sizes, and the fields of its mask."""
-    sizes = f"seq_len {fields['seq_len']:,}, {fields['num_heads']} heads of {fields['head_dim']}"
     used = [f for f in request.problem.mask_fields.get(fields["mask"], ()) if f in fields and f != "drawn"]
     values = {f: tuple(fields[f]) if isinstance(fields[f], list) else fields[f] for f in used}
-    said = [
-        sizes,
-        *(f"{name} {write_value(value)}" for name, value in values.items()),
-        *filter(None, [fields.get("dtype")]),
-    ]
+    said = [stage.sizes_said(fields), *(f"{name} {write_value(value)}" for name, value in values.items())]
     if "block_q" in fields:
         said.append(f"blocks of {fields['block_q']} x {fields['block_kv']}")
-    return ", ".join(said) + (", causal" if fields.get("causal") else "")
+    return ", ".join(said)
 
 
 def time_blocks(request: Request, times: pd.DataFrame) -> list[Block]:
