@@ -135,7 +135,12 @@ def clock(times: Names) -> View:
     drawn = [_bar(times, who, mode, way(who, mode)) for who, mode in ways]
     note, parts, title = (WORDS.say(name, times) for name in ("modes", "parts", "clock"))
     panel = Bars(
-        title=[title, problem_said(times["problem"])], bars=drawn, key="us", head="µs of one chain", note=note, tall=True
+        title=[title, problem_said(times["problem"])],
+        bars=drawn,
+        key="us",
+        head="µs of one chain",
+        note=note,
+        tall=True,
     )
     return view("clock", "Time", [[panel]], legend=[("", parts)])
 
