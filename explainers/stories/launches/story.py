@@ -9,12 +9,12 @@ from functools import lru_cache
 import pandas as pd
 
 from explainers.stories.launches.host_code import host_code, purpose
-from explainers.stories.launches.runs import Gap, Row, Run, after_calls, as_they_go, awaited, needs, order
+from explainers.stories.launches.runs import Gap, Run, after_calls, as_they_go, awaited, needs, order
 from explainers.story import scene, stage
 from explainers.story.base import Part, Runner, Story
 from explainers.story.glossary import us
 from explainers.story.stage import Block, Code, Stage, State, Tab, View
-from explainers.story.words import Words
+from explainers.story.words import Row, Words
 from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
 from kernels.core.streams import copied_bytes, steps
