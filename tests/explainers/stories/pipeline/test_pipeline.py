@@ -389,12 +389,12 @@ def test_the_questions_on_copies_have_the_marks_answers(long):
     assert right(asked["until_needed"]) == "It works on key tile 1"
 
 
-def test_every_stop_of_the_course_has_its_questions():
+def test_every_stop_of_the_course_has_its_questions_and_at_most_20_steps():
     """Each on the recording that its page opens with."""
     for stop in (stop for stop in stops() if stop.story == "pipeline"):
         made = open_page("pipeline?" + "&".join(f"{k}={v}" for k, v in stop.choices.items())).stage
         assert set(stop.questions) <= {question["id"] for question in made.questions}, stop.name
-        assert stop.picture in {view["id"] for view in made.views}
+        assert stop.picture in {view["id"] for view in made.views} and len(made.frames) <= 20
 
 
 def entries():
