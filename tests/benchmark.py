@@ -29,7 +29,6 @@ from browser.conftest import FLAGS, SIZE, Server, shown  # noqa: E402
 from browser.stepping import choose, rail  # noqa: E402
 
 from app.stories import STORIES as STORIES_OF_THE_APP  # noqa: E402
-from app.web.modules import modules as modules_of_the_stage  # noqa: E402
 from kernels.build import Mode, disassembly  # noqa: E402
 from kernels.catalog import KERNELS  # noqa: E402
 from kernels.core.request import Request  # noqa: E402
@@ -73,7 +72,6 @@ PRESS_AND_PAINT = """async () => {
 }"""
 
 
-PAN = (ROOT / "tests" / "browser" / "pan.js").read_text()
 MOTION = (ROOT / "tests" / "browser" / "motion.js").read_text()
 MOVING = {
     "Why tiles": "tiling?kernel=03_flash&backend=cpu&depth=everything",
@@ -263,9 +261,6 @@ def pages(wanted):
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=FLAGS)
         if wanted != ["questions"]:
-            pan(browser)
-            if wanted == ["pan"]:
-                return
             starts(browser)
         server = Server()
         time.sleep(8)  # what the start has prepared is made
@@ -284,32 +279,6 @@ def pages(wanted):
                 story_figures(browser, server, story, field)
         server.stop()
         browser.close()
-
-
-def pan(browser):
-    """A drag over a pipeline of 20,000 bars, of which half are in sight: a frame for each move of the pointer."""
-    page = browser.new_page(viewport=SIZE)
-    html = (
-        "<link rel=stylesheet href=/core/stage.css>"
-        "<body class=wg><div class=view style='width:1200px;height:500px'></div>"
-    )
-    modules = {f"/{name}": text for name, text in modules_of_the_stage().items()}
-
-    def serve(route):
-        name = urlsplit(route.request.url).path
-        kind = "text/javascript" if name.endswith(".js") else "text/css"
-        route.fulfill(body=modules[name], content_type=kind) if name in modules else route.fulfill(status=404)
-
-    page.route("http://stage.test/**", serve)
-    page.route("http://stage.test/", lambda route: route.fulfill(body=html, content_type="text/html"))
-    page.goto("http://stage.test/")
-    apart, worked = (np.array(times) for times in page.evaluate(PAN))
-    report(
-        "pipeline: a drag over 20,000 bars, half of them in sight",
-        f"{1e3 / np.mean(apart):.0f} frames/s, work {np.median(worked):.1f} ms (p90 {np.percentile(worked, 90):.1f})",
-        "budget 60 frames/s",
-    )
-    page.close()
 
 
 def motions(browser, server):

@@ -406,6 +406,11 @@ class Lines(Shown):
     kind: str = "lines"
 
 
+def texts(lines: Sequence[str], shown: Sequence[int] = (), roomy: bool = False) -> Lines:
+    """A line for each text, without empty ones. shown, roomy: see Shown."""
+    return Lines(lines=[Line(texts=[text]) for text in lines if text], shown=shown, roomy=roomy)
+
+
 # ---- lanes ----
 
 
@@ -493,7 +498,7 @@ class Gap(Thing):
 class Link:
     """An arrow from a moment of a row to a moment of a row, while no question is open.
 
-    start, end: (row, moment). text: above it. now: its steps.
+    start, end: (row, moment). text: under it, in a row with room. now: its steps.
     """
 
     start: tuple[int, float]
@@ -648,7 +653,8 @@ class Scene:
     """A picture.
 
     lines: its panels from top to bottom. The panels of a line are side by side if the pane is wide enough.
-    legend: [colour, text]. A colour is one of Thing.colour, "ring" for a frame, or "" for a text only.
+    legend: [colour, text]. A colour is one of Thing.colour, "ring" for a frame, "hatch" for a wait, "sign" for numbers
+        below and above 0, or "" for a text only.
     flights: at each step the ways of numbers from grid to grid: [part, cell, part, cell].
     ways: at each step the arrows from thing to thing, each by its datum.
     note: under the picture, one for all steps or one for each.

@@ -176,8 +176,7 @@ export function makeStart(app) {
     [live, drawn] = [ours, content];
     clock.load(frames);
     view?.unmount();
-    const meta = picture.meta.frames ? picture.meta : { ...picture.meta, frames };
-    view = module.default(host, { ...picture, meta }, { ...stage.context(content), change() {} });
+    view = module.default(host, picture, { ...stage.context(content), change() {} });
     clock.set(0, 'jump');
     headline.textContent = content.headline;
     host.dataset.alive = provenance?.label ?? '';

@@ -14,7 +14,7 @@ from app import course
 from app.stories import STORIES, rail, stops
 from app.web import asking
 from app.web.modules import modules
-from explainers.stories.precision.replay import STAGES
+from explainers.stories.precision.rounding import STAGES
 from explainers.story import glossary
 from kernels.catalog import KERNELS, current
 from kernels.run import workers

@@ -15,7 +15,7 @@ from explainers.stories.bank_conflicts import bank_conflicts
 from explainers.stories.block_table import partitions, walk
 from explainers.stories.coalescing.story import STORY as COALESCING
 from explainers.stories.compare import two_kernels
-from explainers.stories.precision import precision
+from explainers.stories.precision import rounding
 from explainers.stories.sparsity import story as sparsity_story
 from explainers.stories.tensor_cores import story as fragments_story
 from explainers.story import axes, picture, probed
@@ -38,7 +38,7 @@ def test_the_declared_parts_are_drawn_each_refusal_has_a_reason_and_two_kernels_
     types = {spec.problem_type for spec in KERNELS.values()}
     assert {part for kind in types for part in kind.picture.values()} == {*"QKVSPO", *GRADIENTS}
     assert all(len(set(kind.picture.values())) == len(kind.picture) for kind in types)
-    for module in (tiling, softmax_rows, precision, fragments_story.STORY, sparsity_story.STORY):
+    for module in (tiling, softmax_rows, rounding, fragments_story.STORY, sparsity_story.STORY):
         for spec in KERNELS.values():
             assert bool(module.refusal(spec)) != module.accepts(spec), (module.__name__, spec.name)
     assert softmax_rows.refusal(KERNELS["block_sparse"]).endswith("with more than a causal mask.")
@@ -97,7 +97,7 @@ class UndeclaredProblem(GradientProblem):
 def test_a_kernel_that_writes_the_gradient_of_q_is_not_drawn_as_if_it_wrote_o(variant, problem_type, lacking):
     """The axes of dQ are the axes of O, so only the problem can tell the two apart."""
     spec = replace(variant("03_flash", '"q", "k", "v", "o"', '"q", "k", "v", "dq"'), problem_type=problem_type)
-    drawing = (tiling, softmax_rows, precision, fragments_story.STORY, sparsity_story.STORY)
+    drawing = (tiling, softmax_rows, rounding, fragments_story.STORY, sparsity_story.STORY)
     assert not [module.__name__ for module in drawing if module.accepts(spec)]
     assert f"03_flash has no tensor for {lacking}." in tiling.refusal(spec) == softmax_rows.refusal(spec)
     assert "O" not in picture.places(probed.sample(spec)).values() and ANY_KERNEL.accepts(spec)

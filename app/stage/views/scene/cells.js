@@ -8,15 +8,21 @@ const HEAD = 1.25, // of small text: the title
   ROW = 1.7, // em: the most height of a row with a name
   MOST = 1.6; // of its width: the most
 
-const leastOf = rows => (rows > FEW ? LEAST : HIGH);
+const leastOf = (/** @type {number} */ rows) => (rows > FEW ? LEAST : HIGH);
+/** @param {story.Cells} panel */
 const rowsOf = ({ states, columns }) => Math.ceil(Math.max(...states.map(one => one.length)) / columns);
 
-// The room of the heads next to the rows and over the columns.
+/**
+ * The room of the heads next to the rows and over the columns.
+ * @param {story.Cells} panel
+ * @param {PanelBox} box
+ */
 const headRoom = ({ names, tops }, { small, wide }) => [
   names.length ? Math.max(...names.map(text => wide(text))) + 0.5 * small : 0,
   tops.length ? 1.2 * small : 0,
 ];
 
+/** @param {story.Cells} panel @param {PanelBox} box */
 export function heights(panel, box) {
   const rows = rowsOf(panel),
     [left, top] = headRoom(panel, box),
@@ -28,7 +34,11 @@ export function heights(panel, box) {
   return [head + least, head + Math.max(least, (rows * MOST * room) / panel.columns)];
 }
 
-/** The rectangle of the cells: as wide as the panel, and as high as its rows. */
+/**
+ * The rectangle of the cells: as wide as the panel, and as high as its rows.
+ * @param {story.Cells} panel
+ * @param {PanelBox} box
+ */
 export function area(panel, box) {
   const rows = rowsOf(panel),
     [left, above] = headRoom(panel, box),
@@ -39,7 +49,12 @@ export function area(panel, box) {
   return [box.x + left, box.y + top, width, rows * high];
 }
 
-/** The corner and the size of a cell, [x, y, w, h]. */
+/**
+ * The corner and the size of a cell, [x, y, w, h].
+ * @param {story.Cells} panel
+ * @param {PanelBox} box
+ * @param {number} number
+ */
 export function spot(panel, box, number) {
   const [x, y, w, h] = area(panel, box),
     cw = w / panel.columns,
@@ -47,6 +62,7 @@ export function spot(panel, box, number) {
   return [x + (number % panel.columns) * cw, y + Math.floor(number / panel.columns) * ch, cw, ch];
 }
 
+/** @param {story.Cells} panel @param {PanelBox} box */
 export function draw(panel, box) {
   const { small, made, step, paint, fit, wide, rgb, x, y, width, id } = box,
     { part, title, columns, states, colours, words, axes, names, tops, places, texts, tips, ringed, pairs } = panel,
@@ -77,10 +93,10 @@ export function draw(panel, box) {
   });
   made.add(`${id} area`, 'area', [left, top, w, high], {
     datum: { part },
-    press: panel.gos.length ? ({ number }) => panel.gos[number] : undefined,
+    press: panel.gos.length ? (/** @type {Thing} */ { number }) => panel.gos[number] : undefined,
     grid: {
       ...{ columns, count: letters.length },
-      tip: number =>
+      tip: (/** @type {number} */ number) =>
         tips[number] ??
         `${places[number] ?? `${axes[0]} ${Math.floor(number / columns)}, ${axes[1]} ${number % columns}`}: ${words[letters[number]]}`,
     },
@@ -92,7 +108,7 @@ export function draw(panel, box) {
   const moved = pairs[step] ?? [];
   if (!moved.length) return;
   const ways = moved.filter((_, n) => n % 2 === 0).map((from, n) => [from, moved[2 * n + 1]]),
-    corner = number => spot(panel, box, number).slice(0, 2),
+    corner = (/** @type {number} */ number) => spot(panel, box, number).slice(0, 2),
     [[from, to]] = ways;
   made.add(`${id} moved ${step}`, 'flights', null, {
     ...{ points: ways.map(way => corner(way[1])), size: spot(panel, box, 0).slice(2) },

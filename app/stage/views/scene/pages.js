@@ -4,24 +4,32 @@ import { placePages, wayBetween } from '../layouts/pages.js';
 const HEAD = 1.9, // em: the title, and the way of a copy above the first row
   MOST = 5; // em: the most height of a page
 
+/** @param {story.Pages} panel @param {PanelBox} box @param {number} height */
 const placed = (panel, { em, x = 0, y = 0, width }, height) =>
   placePages(panel.steps[0].length, {
     ...{ left: x + 0.4 * em, top: y + HEAD * em, width: width - 0.4 * em, em },
     ...{ height, high: MOST * em },
   });
 
+/** @param {story.Pages} panel @param {PanelBox} box */
 export function heights(panel, box) {
   const most = placed(panel, box, 1e4).bottom;
   return [Math.min(most, placed(panel, box, 7 * box.em).bottom), most];
 }
 
-// What a slot holds, in words.
+/**
+ * What a slot holds, in words.
+ * @param {story.Page} owned
+ * @param {number} page
+ * @param {number} slot
+ */
 function told({ names, fill, first, tip }, page, slot) {
   if (!names) return tip;
   const held = slot < fill ? `token ${first + slot} of ${names}` : `empty: slack of ${names}`;
   return [`page ${page}, slot ${slot}: ${held}`, tip].filter(Boolean).join('\n');
 }
 
+/** @param {story.Pages} panel @param {PanelBox} box */
 export function draw(panel, box) {
   const { em, small, made, step, paint, x, y, width, wide, fit, id } = box,
     place = placed(panel, box, box.height - HEAD * em),
@@ -63,8 +71,8 @@ export function draw(panel, box) {
       datum: { page: n },
       grid: {
         ...{ columns: panel.size, count: panel.size },
-        thing: at => ({ page: n, slot: at }),
-        tip: at => told(page, n, at),
+        thing: (/** @type {number} */ at) => ({ page: n, slot: at }),
+        tip: (/** @type {number} */ at) => told(page, n, at),
       },
     });
   });

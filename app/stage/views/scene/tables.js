@@ -4,20 +4,27 @@ import { placeTable } from '../layouts/pages.js';
 const HEAD = 1.5, // em: the title
   GAP = 0.5; // em: under a row
 
+/** @param {PanelBox} box */
 const leftOf = ({ em, width }) => Math.round(Math.min(7 * em, width * 0.22));
+/** @param {story.Tables} panel @param {PanelBox} box */
 const rowOf = (panel, box) => {
   const most = Math.max(1, ...panel.steps.flat().map(({ pages }) => pages.length)),
     left = leftOf(box);
   return placeTable(most, { left, top: 0, width: box.width - left, em: box.em }).bottom;
 };
 
-/** All steps have one height: nothing moves from one to the next. */
+/**
+ * All steps have one height: nothing moves from one to the next.
+ * @param {story.Tables} panel
+ * @param {PanelBox} box
+ */
 export function heights(panel, box) {
   const rows = Math.max(1, ...panel.steps.map(({ length }) => length)),
     high = HEAD * box.em + rows * (rowOf(panel, box) + GAP * box.em);
   return [high, high];
 }
 
+/** @param {story.Tables} panel @param {PanelBox} box */
 export function draw(panel, box) {
   const { em, small, made, step, paint, x, y, width, fit, pale, id } = box,
     left = leftOf(box),
