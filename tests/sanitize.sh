@@ -7,7 +7,7 @@ cd "$(dirname "$0")/.."
 failed=0
 for tool in ${TOOLS:-memcheck racecheck synccheck}; do
   echo "== $tool"
-  PYTHONPATH=. compute-sanitizer --tool "$tool" $([ $tool = memcheck ] && echo --report-api-errors no) --error-exitcode 9 \
+  PYTHONPATH=. SANITIZER=$tool compute-sanitizer --tool "$tool" $([ $tool = memcheck ] && echo --report-api-errors no) --error-exitcode 9 \
     "${PYTHON:-python3}" tests/sanitize.py "${EVERY:-3}" "$@" || failed=1
 done
 exit $failed

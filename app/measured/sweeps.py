@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from explainers.models import softmax_rows
 from explainers.stories.precision import error_tables, precision, rounding
 from explainers.story import probed
 from kernels.core.fields import fields_of
@@ -43,12 +44,12 @@ def swept(request: Request, field: str) -> list[Request]:
 
 
 def asked(backend: str = "gpu") -> list[Request]:
-    """The recorded requests: a kernel of each type, as on the page of Precision, and the last rung, which has an
-    optimistic max. Each kernel has its tuned constants."""
-    accepted = probed.accepting(precision)
-    last = max(accepted.values(), key=lambda spec: spec.rung)
-    dtypes = fields_of(last.problem_type)["dtype"].metadata["allowed"]
-    wanted = [*precision.of_each_type(accepted.values()).values(), *((last, {"dtype": dtype}) for dtype in dtypes)]
+    """The recorded requests: a kernel of each type, as on the page of Precision, and the first rung with an optimistic
+    max. Each kernel has its tuned constants."""
+    accepted = probed.accepting(precision).values()
+    first = min(filter(softmax_rows.is_optimistic, accepted), key=lambda spec: spec.rung)
+    dtypes = fields_of(first.problem_type)["dtype"].metadata["allowed"]
+    wanted = [*precision.of_each_type(accepted).values(), *((first, {"dtype": dtype}) for dtype in dtypes)]
     found: dict[Request, None] = {}
     for spec, changes in wanted:
         fields = {name: value for name, value in BEGIN.items() if name in fields_of(spec.problem_type)}

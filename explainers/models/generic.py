@@ -24,7 +24,7 @@ from kernels.core.request import Request
 from kernels.core.tensors import Tensor
 from kernels.run.results import Run
 from kernels.trace import steps as cutting
-from kernels.trace.kinds import WRITES, kind_of
+from kernels.trace.kinds import BOXES, WRITES, kind_of
 from kernels.trace.probes import Site, Sites
 from kernels.trace.steps import StepRow, Steps
 
@@ -249,7 +249,7 @@ def touches_of(request: Request, records: Records, known: dict[str, Tensor]) -> 
     found = {}
     for symbol, tensor in known.items():
         own = [n for n, site in enumerate(records.sites) if site.space == "global" and site.tensor == symbol]
-        boxed = [n for n in own if records.sites[n].event == "tma"]
+        boxed = [n for n in own if records.sites[n].event in BOXES]
         parts = [_touched(request, records, tensor, [n for n in own if n not in boxed], False)]
         if request.plan.has_map(tensor):  # else bulk copies: the trace does not say their elements
             parts.append(_touched(request, records, tensor, boxed, True))

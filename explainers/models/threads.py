@@ -22,7 +22,7 @@ from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
 from kernels.run.results import Run
 from kernels.trace import steps as cutting
-from kernels.trace.kinds import WRITES
+from kernels.trace.kinds import BOXES, WRITES
 from kernels.trace.probes import Site
 
 KINDS = ("loads", "stores", "computes", "reads")  # from and to global memory, in registers, from shared memory
@@ -332,9 +332,9 @@ class Elements:
             return None
         width = max(1, site.bytes // tensor.itemsize)
         first = self._key("offset", at) // tensor.itemsize
-        if site.event == "tma" and not self.request.plan.has_map(tensor):
+        if site.event in BOXES and not self.request.plan.has_map(tensor):
             return None  # a bulk copy: the trace does not say the elements of its pieces
-        if site.event == "tma":
+        if site.event in BOXES:
             boxes = [axes.box(self.request, tensor, int(n)) for n in first]
             element, record = np.concatenate(boxes), np.repeat(at, [len(box) for box in boxes])
         else:

@@ -12,7 +12,7 @@ from explainers.story.glossary import UNORDERED, phase_title
 from explainers.story.words import Row, Words
 from kernels.core.request import Request
 from kernels.core.tensors import Tensor
-from kernels.trace.kinds import READS, WRITES
+from kernels.trace.kinds import BOXES, READS, WRITES
 from kernels.trace.probes import Sites
 from kernels.trace.steps import StepRow, Steps
 from kernels.trace.trace import Trace
@@ -102,7 +102,7 @@ def accesses_of(
     layouts: list[_Layout | None] = []
     for one in groups:  # None outside the picture
         known = drawn.get(one.tensor) if one.space == "global" else None
-        box = request.plan.box_of(known) if known and one.event == "tma" else None
+        box = request.plan.box_of(known) if known and one.event in BOXES else None
         layouts.append(_Layout.of(known, box) if known else None)
     touched = _touched(offset, group, groups, layouts)
     low = [np.minimum.reduceat(values, starts) for values in touched.low]
@@ -220,7 +220,7 @@ def frames_of(
 
 GROUPS = {  # the accesses of a step in its words: space and kinds
     "reads": ("global", ("load",)),
-    "writes": ("global", ("store",)),
+    "writes": ("global", ("store", "tma_store")),
     "boxes": ("shared", ("tma_smem",)),
     "kept": ("shared", tuple(event for event in WRITES if event != "tma_smem")),
     "fed": ("shared", ("product",)),

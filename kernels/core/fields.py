@@ -1,7 +1,9 @@
 """The fields of a problem: their limits, their values from numbers or text, and their errors."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import Field, asdict, field, fields
 from difflib import get_close_matches
 from typing import Any
@@ -11,6 +13,19 @@ import numpy as np
 from kernels.errors import ProblemError
 
 MOST_SAID = 80  # characters of a value in a message
+MOST_OF_A_CALL = 2**31 - 1  # the kernels take sizes as int
+_of_a_call: ContextVar[bool] = ContextVar("of_a_call", default=False)
+
+
+@contextmanager
+def of_a_call() -> Iterator[None]:
+    """Inside, problems belong to an operator's calls and have no upper limits, which are limits of a page. Only the
+    grid, the types and the sizes of the kernels limit a call (ops/choice.py)."""
+    before = _of_a_call.set(True)
+    try:
+        yield
+    finally:
+        _of_a_call.reset(before)
 
 
 def problem_field(
@@ -95,6 +110,8 @@ def check_value(name: str, value: Any, default: Any, limits: Mapping[str, Any]) 
     allowed: Any = limits.get("allowed")
     low: Any = limits.get("low")
     high: Any = limits.get("high")
+    if high is not None and _of_a_call.get():
+        high = max(high, MOST_OF_A_CALL)
     if isinstance(default, tuple):
         return _check_tuple(name, value, low, high, nested=bool(limits.get("nested")))
     if allowed:
@@ -155,6 +172,8 @@ def _check_tuple(name: str, value: Any, low: int, high: int, nested: bool) -> tu
         raise ProblemError(f"{name} is {quoted(value)}. It must be {kind} from {low} to {high}.")
     if nested:
         return tuple(_check_tuple(f"{name} row {n}", row, low, high, nested=False) for n, row in enumerate(value))
+    if all(type(v) is int and low <= v <= high for v in value):  # as in a block table with a million pages
+        return tuple(value)
     return tuple(check_value(f"{name}[{n}]", v, 0, {"low": low, "high": high}) for n, v in enumerate(value))
 
 

@@ -281,6 +281,11 @@ class Problem:
         """For a step of a decoding call: the inputs that follow from the contexts' lengths, and sizes for the plan."""
         return {}, ()
 
+    def of_device_step(self) -> "tuple[dict[str, int], tuple[tuple[str, float], ...]]":
+        """For a step whose lengths are on the GPU: the options of the operator that makes its inputs there, and sizes
+        for the plan, as large as any step needs. No options without such inputs."""
+        return {}, ()
+
     # ---- problems from a paged cache ----
 
     @classmethod

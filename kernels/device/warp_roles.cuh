@@ -84,6 +84,9 @@ template <class Sizes> __device__ __forceinline__ Work in_order(int number, cons
 template <class Sizes> __device__ __forceinline__ Work longest_first(int number, const Sizes& z) {
   const int count = (z.seq_len + BLOCK_Q - 1) / BLOCK_Q;  // query tiles of a head
   int any_head = number / count, query_tile = number % count;
+#ifndef __CUDACC__  // past the last number `heads` may be 0, and only a CPU stops at a division by it
+  if (number >= z.query_tiles) return {};
+#endif
   if (CAUSAL && z.query_tiles > gridDim.x) {
     const int first_head = number / (count * z.near) * z.near, heads = min(z.near, z.query_tiles / count - first_head);
     const int n = number - first_head * count;

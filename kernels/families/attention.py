@@ -19,8 +19,13 @@ DTYPES = ("float16", "bfloat16")
 ORDERS = {"bhsd": (0, 1, 2, 3), "bshd": (0, 2, 1, 3)}  # layout -> the axes batch, head, row, dim, outermost first
 CLIMBS = {"climb_5": 5.0, "climb_9.5": 9.5}  # the growth of the scores from one tile of CLIMB_KEYS keys to the next
 SCORES = ("random", "rising", "sink", "low_rank", *CLIMBS)
+UNEVEN = "uneven_values"  # random scores, and rows of V of very different size
 LOW_RANK = 4  # directions of Q and K with scores of low_rank
 CLIMB_KEYS = 128
+UNEVENNESS, MOST_DEVIATIONS = (
+    2.0,
+    4.0,
+)  # a row of V takes the factor e^(UNEVENNESS * normal), at most so many deviations
 SCALES = (1.0, 0.1, 5.0, 30.0)  # of the scores of check cases
 HEADS = ((1, 1), (2, 2), (4, 2), (3, 1))  # query heads and KV heads of check cases
 
@@ -196,6 +201,9 @@ class AttentionProblem(Problem):
         if self.scores in CLIMBS:  # a tile's number is exact in 16 bits up to 256
             drawn["k"][..., 0] = np.arange(self.keys) // CLIMB_KEYS
             drawn["q"][..., 0] = CLIMBS[self.scores] / self.scale
+        if self.scores == UNEVEN:
+            normal = rng.standard_normal((*drawn["v"].shape[:-1], 1), dtype=np.float32)
+            drawn["v"] *= np.exp(UNEVENNESS * np.clip(normal, -MOST_DEVIATIONS, MOST_DEVIATIONS))
         drawn["q"] *= np.float32(self.score_scale)
         return drawn
 

@@ -25,7 +25,7 @@ def work_list(firsts: np.ndarray, pages: np.ndarray, tokens: np.ndarray, ranges:
     """The pages of all sequences, end to end, in at most `ranges` ranges with equal numbers of pages (within one).
 
     firsts: int [sequences], first relevant page
-    pages: int [sequences], number of pages from there on, at least 1
+    pages: int [sequences], number of pages from there on. A sequence without pages has no unit.
     tokens: int [sequences], tokens of the sequence
     A sequence inside one range has one partition and no slot.
     """
@@ -64,3 +64,20 @@ def work_list(firsts: np.ndarray, pages: np.ndarray, tokens: np.ndarray, ranges:
         axis=1,
     )
     return WorkList(units, ranges, int(slots[-1]))
+
+
+def padded(made: WorkList, most_ranges: int, sequences: int) -> np.ndarray:
+    """The units as the GPU makes them, int32 [most_ranges + sequences, 8]: always as many rows for a graph.
+
+    The units that open no range begin at row most_ranges. A row without a unit has no pages and no partition. Its
+    result goes to the partial after the last.
+    """
+    units = np.zeros((most_ranges + sequences, len(FIELDS)), np.int32)
+    units[:, FIELDS.index("next")] = -1
+    units[:, FIELDS.index("slot")] = most_ranges + sequences
+    moved = made.units.copy()
+    following = moved[:, FIELDS.index("next")]
+    following[following >= 0] += most_ranges - made.ranges
+    units[: made.ranges] = moved[: made.ranges]
+    units[most_ranges : most_ranges + len(moved) - made.ranges] = moved[made.ranges :]
+    return units

@@ -112,6 +112,8 @@ def in_turns(
 ) -> tuple[np.ndarray, list[list[State]]]:
     """(microseconds of device time of a run of each [each, rounds], [each][round] clock and power).
 
+    Each round has the reverse order of the last: a turn after a hot neighbour is slower, by up to 7 % in the middle.
+
     each: for each participant, functions that enqueue a run.
     seconds: of a turn. lead: seconds of load before the first round. before: seconds of untimed runs before a turn.
     """
@@ -120,7 +122,8 @@ def in_turns(
     states: list[list[State]] = [[] for _ in each]
     _enqueue(each[0], math.ceil(counts[0] * lead / seconds))
     for turn in range(rounds):
-        for which, (functions, count) in enumerate(zip(each, counts)):
+        for which in range(len(each)) if turn % 2 == 0 else reversed(range(len(each))):
+            functions, count = each[which], counts[which]
             untimed = max(2, math.ceil(count * before / seconds))
             times[which, turn], state = _turn(functions, untimed, count)
             states[which].append(state)

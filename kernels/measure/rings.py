@@ -12,6 +12,7 @@ outputs.
 """
 
 import json
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -37,6 +38,7 @@ from kernels.families.tensor_cores.problem import SixteenBitProblem
 from kernels.measure import clock, load, meeting, ring_peers
 from kernels.measure.bench_rows import problem_text, settings_text
 from kernels.measure.judging import judged, missed
+from kernels.measure.nearest_times import nearest
 from kernels.recordings import tables
 from kernels.recordings.tables import Case, Cases, Progress, RecordedTable, by, silent
 from kernels.run.backends import Device, gpu, gpus
@@ -93,9 +95,9 @@ def problems(count: int) -> list[RingProblem]:
 def _measured(problem: RingProblem, _: object) -> list[Row]:
     import cupy
 
-    kernel = _last_rung(RingProblem)
+    kernel = _fastest(RingProblem())
     ways = _ways(kernel, problem, RING, NO_COPIES, COPIES) + _ways(kernel, replace(problem, gpus=1), ONE)
-    ways += _ways(_last_rung(type(problem.whole)), problem.whole, LAST_RUNG)
+    ways += _ways(_fastest(problem.whole), problem.whole, LAST_RUNG)
     if not (problem.order == "plain" and problem.causal):
         ways += _ways(kernel, replace(problem, split="heads", order="plain"), SPLIT)
     timed = [way for way in ways if way.row["status"] == "ok"]
@@ -152,11 +154,17 @@ def hidden(launches: Spans, copies: Spans) -> float:
     return covered / sum(end - begin for _, _, begin, end in copies)
 
 
-def _last_rung(kind: type[Problem]) -> KernelSpec:
-    target = gpu.device()
-    of_kind = catalog.current().of_problem(kind).values()
-    fitting = [spec for spec in of_kind if not spec.cannot_run(kind(), spec.settings_for(kind()), target)]
-    return max(fitting, key=lambda spec: spec.rung)
+def _fastest(problem: Problem) -> KernelSpec:
+    """The kernel with the least recorded time for the problem, the last rung without times."""
+    device = gpu.device()
+    solving = [spec for spec in catalog.current().kernels.values() if spec.solves(problem)]
+    fitting = [spec for spec in solving if not spec.cannot_run(problem, spec.settings_for(problem), device)]
+
+    def rank(spec: KernelSpec) -> tuple[float, int]:
+        known = nearest(spec, problem, device)
+        return known.us if known else math.inf, -spec.rung
+
+    return min(fitting, key=rank)
 
 
 def _ways(kernel: KernelSpec, problem: RingProblem | SixteenBitProblem, *names: str) -> list[Way]:

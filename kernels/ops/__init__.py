@@ -3,7 +3,7 @@
 from kernels.ops.attention import attention, attention_backward, block_sparse, explain
 from kernels.ops.loading import load
 from kernels.ops.models import activate, hugging_face, hugging_face_attention
-from kernels.ops.paged import paged_decode, reshape_and_cache
+from kernels.ops.paged import paged_decode, plan_decode, reshape_and_cache
 from kernels.ops.watching import watch
 
 __all__ = [
@@ -16,6 +16,7 @@ __all__ = [
     "hugging_face_attention",
     "load",
     "paged_decode",
+    "plan_decode",
     "reshape_and_cache",
     "watch",
 ]

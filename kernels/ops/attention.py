@@ -8,7 +8,7 @@ import torch
 
 from kernels.core.call import ROWS_FIRST, Option, layout_of
 from kernels.errors import ProblemError
-from kernels.ops import binding
+from kernels.ops import binding, launcher
 from kernels.ops.operators import ATTENTION, BLOCKS, GRADIENTS
 
 Tensor = torch.Tensor
@@ -25,6 +25,8 @@ torch.library.define(
     SPARSE, "(Tensor q, Tensor k, Tensor v, Tensor blocks, float scale, bool causal, int block, str kernel)"
     " -> (Tensor, Tensor)",
 )  # fmt: skip
+WIDTHS = {torch.float32: (32, 64, 128), torch.float16: (64, 128, 256), torch.bfloat16: (64, 128, 256)}
+"""type -> the kernels' numbers per head"""
 _OPERATOR = torch.ops.warpglass.attention.default
 _GRADIENTS = torch.ops.warpglass.attention_backward.default
 _SPARSE = torch.ops.warpglass.block_sparse.default
@@ -53,14 +55,34 @@ def attention(
     kernel, backward_kernel: a kernel's name or the path of a .cu, in place of the fastest.
 
     Returns o and lse [batch, heads, queries], float32, the natural logarithm of the sum of e^score.
+    Zeros pad another head_dim to the next of the kernels (WIDTHS): 80 and 96 run as 128, and 192 as 256.
     Tensors in another order in memory than [batch, heads, rows, dim] or [batch, rows, heads, dim] are copied (explain
     reports them). Raises NoKernel with the reasons if no kernel fits.
     """
-    kind = q.device.type
-    if torch.is_autocast_enabled(kind):
-        wanted = torch.get_autocast_dtype(kind)
+    fast = None if sink is not None or window or torch.compiler.is_compiling() else launcher.module
+    found = None if fast is None else fast.attention(q, k, v, scale, causal, kernel, backward_kernel)
+    if found is None and torch.is_autocast_enabled(q.device.type):
+        wanted = torch.get_autocast_dtype(q.device.type)
         q, k, v = q.to(wanted), k.to(wanted), v.to(wanted)
+        found = None if fast is None else fast.attention(q, k, v, scale, causal, kernel, backward_kernel)
+    if found is not None:
+        return found  # type: ignore[no-any-return]
     scale = q.shape[-1] ** -0.5 if scale is None else scale
+    width, wide = q.shape[-1], _wide(q)
+    if wide != width:
+        q, k, v = (torch.nn.functional.pad(x, (0, wide - width)) for x in (q, k, v))
+        o, lse = attention(
+            q,
+            k,
+            v,
+            causal=causal,
+            scale=scale,
+            window=window,
+            sink=sink,
+            kernel=kernel,
+            backward_kernel=backward_kernel,
+        )
+        return o[..., :width], lse
     if torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad):
         if window or sink is not None:
             raise ProblemError("The backward has no window and no sink. Call it under torch.no_grad().")
@@ -97,6 +119,15 @@ class _Attention(torch.autograd.Function):
         return (*gradients, None, None, None, None)
 
 
+def forward_alone(q: Tensor, k: Tensor, v: Tensor, scale: float, causal: bool) -> tuple[Tensor, Tensor]:
+    """o and lse below torch's autograd, which has a formula of its own for the call."""
+    fast = launcher.module
+    with torch.no_grad():
+        found = None if fast is None else fast.attention(q, k, v, scale, causal, None, None)
+        o, lse = _OPERATOR(q, k, v, None, scale, causal, 0, "") if found is None else found
+    return o, lse
+
+
 def attention_backward(
     q: Tensor,
     k: Tensor,
@@ -111,6 +142,10 @@ def attention_backward(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """dq, dk and dv of attention, from its inputs, its outputs and the gradient of o."""
     scale = q.shape[-1] ** -0.5 if scale is None else scale
+    if not torch.compiler.is_compiling() and launcher.module is not None:
+        found = launcher.module.backward(q, k, v, o, lse, do, scale, causal, kernel or "")
+        if found is not None:
+            return found  # type: ignore[no-any-return]
     dq, dk, dv = _GRADIENTS(q, k, v, o, lse, do, scale, causal, kernel or "")
     return dq, dk, dv
 
@@ -137,8 +172,11 @@ def block_sparse(
     if torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad):
         raise ProblemError("block_sparse has no backward. Call it under torch.no_grad().")
     scale = q.shape[-1] ** -0.5 if scale is None else scale
+    width, padding = q.shape[-1], _wide(q) - q.shape[-1]
+    if padding:
+        q, k, v = (torch.nn.functional.pad(x, (0, padding)) for x in (q, k, v))
     o, lse = _SPARSE(q, k, v, blocks, scale, causal, block, kernel or "")
-    return o, lse
+    return o[..., :width] if padding else o, lse
 
 
 def explain(
@@ -156,7 +194,15 @@ def explain(
 
     print(explain(...)) shows them.
     """
-    return _plan(q, k, v, sink, q.shape[-1] ** -0.5 if scale is None else scale, causal, window, kernel or "")
+    scale, padding = q.shape[-1] ** -0.5 if scale is None else scale, _wide(q) - q.shape[-1]
+    if padding:
+        q, k, v = (torch.nn.functional.pad(x, (0, padding)) for x in (q, k, v))
+    return _plan(q, k, v, sink, scale, causal, window, kernel or "")
+
+
+def _wide(q: Tensor) -> int:
+    """The kernels' head_dim for a call. A head_dim above all of theirs stays, and the choice refuses it."""
+    return next((wide for wide in WIDTHS.get(q.dtype, ()) if wide >= q.shape[-1]), q.shape[-1])
 
 
 def _plan(
@@ -178,6 +224,8 @@ def _forward(
     q: Tensor, k: Tensor, v: Tensor, sink: Tensor | None, scale: float, causal: bool, window: int, kernel: str
 ) -> tuple[Tensor, Tensor]:
     found = _plan(q, k, v, sink, scale, causal, window, kernel)
+    if sink is None and not window:
+        _keep("f", found, (q, k, v), scale, causal, kernel)
     o, lse = found({"q": q, "k": k, "v": v} if sink is None else {"q": q, "k": k, "v": v, "sink": sink})
     return o, lse
 
@@ -193,8 +241,18 @@ def _backward(
     found = binding.bound(key)
     if found is None:
         found = binding.bind(key, GRADIENTS, tensors, {"causal": causal}, scale, kernel)
+    _keep("b", found, (q, k, v, o, lse, do), scale, causal, kernel)
     dq, dk, dv = found(tensors)
     return dq, dk, dv
+
+
+def _keep(
+    kind: str, found: binding.Bound, tensors: tuple[Tensor, ...], scale: float, causal: bool, kernel: str
+) -> None:
+    """Keeps the plan in the compiled launcher, which takes the next call of these shapes."""
+    fast = launcher.module
+    if fast is not None and (plan := found.fast_plan(fast)) is not None:
+        fast.keep(kind, tensors, scale, causal, kernel, plan)
 
 
 def _sparse(

@@ -1,8 +1,9 @@
 """Binds torch tensors to a kernel's plan. A call of known shapes, strides and types finds its plan in a dictionary."""
 
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,16 +13,17 @@ from kernels.core.call import Call, Option, dense_strides
 from kernels.core.dtypes import element_type
 from kernels.core.tensors import Initial, Tensor
 from kernels.errors import ProblemError
+from kernels.ops import launcher
 from kernels.ops.operators import Operator
 
 if TYPE_CHECKING:
     from kernels.ops.choice import Choice
 
 Sizes = tuple[tuple[str, float], ...]
+Tensors = dict[str, torch.Tensor]
 MOST = 1024  # kept plans
 _NOTHING = torch.empty(0)
 _bound: dict[Hashable, "Bound"] = {}
-watchers: list[Callable[["Bound", dict[str, torch.Tensor]], None]] = []  # called with each call's plan and tensors
 
 
 def bound(key: Hashable) -> "Bound | None":
@@ -64,36 +66,48 @@ class Bound:
         self.sizes = sizes
         self.origin: Bound | None = None
         self._processor = processor(device)
-        self._run = self._processor.launcher(chosen, plan)
+        self.launch = self._processor.launcher(chosen, plan)
         self._zeros: dict[tuple[int, str], torch.Tensor] = {}
-        self._places = [_place(operator, call, tensor) for tensor in plan.tensors]
-        self._numbers = {place.tensor.name: number for number, place in enumerate(self._places)}
-        self._outputs = [self._numbers[name] for name in operator.outputs]
+        self.places = [_place(operator, call, tensor) for tensor in plan.tensors]
+        self._numbers = {place.tensor.name: number for number, place in enumerate(self.places)}
+        self.outputs = [self._numbers[name] for name in operator.outputs]
 
         def lasting(array: np.ndarray) -> torch.Tensor:
             return self._processor.lasting(lambda: torch.from_numpy(array.copy()).to(device))
 
         self._made = {n: lasting(array) for n, array in chosen.problem.made().items() if not call.has(n)}
-        known = {*self._made, *chosen.problem.of_step(np.ones(1, np.int64))[0]}
-        given = [place for place in self._places if place.tensor.initial is Initial.GIVEN]
+        self.of_step: tuple[str, ...] = tuple(chosen.problem.of_step(np.ones(1, np.int64))[0])
+        known = {*self._made, *self.of_step}
+        given = [place for place in self.places if place.tensor.initial is Initial.GIVEN]
         unknown = [p.tensor.name for p in given if not p.given and p.tensor.name not in known]
         if unknown:
             raise ProblemError(f"{chosen.kernel.name} needs {', '.join(unknown)}, and {call.operator} has none.")
         # the plan's tensors by their origin, so that a call has little to do
-        self._start: list[torch.Tensor] = [_NOTHING] * len(self._places)
+        self.start: list[torch.Tensor] = [_NOTHING] * len(self.places)
         self._given: list[tuple[int, str, tuple[int, ...] | None]] = []
         self._new: list[tuple[int, tuple[int, ...], tuple[int, ...], torch.dtype, bool]] = []
         self._restored: list[tuple[int, Place]] = []
-        for number, place in enumerate(self._places):
-            initial = place.tensor.initial
+        for number, place in enumerate(self.places):
+            source = self.source_of(place)
             if place.given:
                 self._given.append((number, place.given, place.order if place.copied else None))
-            elif initial is Initial.GIVEN:
-                self._start[number] = self._made.get(place.tensor.name, _NOTHING)
-            elif initial is Initial.RESTORED:
+            elif source == "constant":
+                self.start[number] = self._made[place.tensor.name]
+            elif source == "kept":
                 self._restored.append((number, place))
-            else:
-                self._new.append((number, place.size, place.strides, place.kind, initial is Initial.ZERO))
+            elif source in ("zero", "empty"):
+                self._new.append((number, place.size, place.strides, place.kind, source == "zero"))
+        self._names = tuple(name for name, _ in call.tensors)  # of a call's tensors for the launcher, in order
+        self._fast: object | None = None  # the launcher's plan
+
+    def source_of(self, place: Place) -> str:
+        """The origin of a plan's tensor in a call (launcher.SOURCES)."""
+        initial = place.tensor.initial
+        if place.given or place.tensor.name in self.of_step:
+            return "given"
+        if initial is Initial.GIVEN:
+            return "constant"
+        return {Initial.RESTORED: "kept", Initial.ZERO: "zero"}.get(initial, "empty")
 
     def __str__(self) -> str:
         copies = f" Each call copies {', '.join(self.copies)} into its order in memory." if self.copies else ""
@@ -115,32 +129,79 @@ class Bound:
     @property
     def copies(self) -> tuple[str, ...]:
         """The inputs that each call copies, as their order in memory is not the kernel's."""
-        return tuple(place.given for place in self._places if place.copied)
+        return tuple(place.given for place in self.places if place.copied)
 
     def __call__(
-        self, tensors: dict[str, torch.Tensor], step: dict[str, torch.Tensor] | None = None
-    ) -> list[torch.Tensor]:
+        self, tensors: Tensors, step: Tensors | None = None, outputs: tuple[torch.Tensor, ...] | None = None
+    ) -> Sequence[torch.Tensor]:
         """Launches the plan on the current stream. Returns the operator's outputs.
 
         step: the inputs of this call that follow from its numbers (Problem.of_step).
+        outputs: dense tensors for the outputs, or None for new ones.
         """
-        for watcher in watchers:
+        fast = launcher.module
+        if fast is not None and (made := self._launched(fast, tensors, step or {}, outputs)) is not None:
+            return made
+        for watcher in launcher.watchers:
             watcher(self, tensors)
-        found = self._start.copy()
+        found = self.start.copy()
         for name, tensor in (step or {}).items():
             found[self._numbers[name]] = tensor
         for number, name, order in self._given:
             tensor = tensors[name]
-            found[number] = tensor if order is None else tensor.permute(order).contiguous()
+            tensor = tensor if order is None else tensor.permute(order).contiguous()
+            found[number] = tensor if tensor.data_ptr() % launcher.ALIGNED == 0 else self._aligned(name, tensor)
         for number, size, strides, kind, zero in self._new:
-            made = torch.empty_strided(size, strides, dtype=kind, device=self.device)
-            found[number] = made.zero_() if zero else made
+            new = torch.empty_strided(size, strides, dtype=kind, device=self.device)
+            found[number] = new.zero_() if zero else new
+        for number, tensor in zip(self.outputs, outputs or ()):
+            found[number] = tensor
         for number, place in self._restored:
-            found[number] = self._kept_zeros(place)
-        self._run(found)
-        return [found[number] for number in self._outputs]
+            found[number] = self._kept_zeros(number, place)
+        self.launch(found)
+        return [found[number] for number in self.outputs]
 
-    def _kept_zeros(self, place: Place) -> torch.Tensor:
+    def fast_plan(self, fast: ModuleType) -> object | None:
+        """The plan of the compiled launcher, or None if only Python runs it."""
+        described = getattr(self.launch, "described", None)
+        if self._fast is not None or described is None:
+            return self._fast
+        numbers = {name: number for number, name in enumerate((*self._names, *self.of_step))}
+        slots = []
+        for place, start in zip(self.places, self.start):
+            source, number = self.source_of(place), 0
+            order: tuple[int, ...] = ()
+            if source == "given":
+                number, order = numbers[place.tensor.name], place.order if place.copied else ()
+            constant = start if source == "constant" else torch.empty(0, dtype=place.kind)
+            slots.append((launcher.SOURCES[source], number, place.size, place.strides, order, constant))
+        maps, steps, values = described()
+        given = torch.empty(0, device=self.device), tuple(slots), maps, steps, values, tuple(self.outputs)
+        self._fast = fast.plan(*given)
+        return self._fast
+
+    def _launched(
+        self, fast: ModuleType, tensors: Tensors, step: Tensors, outputs: tuple[torch.Tensor, ...] | None
+    ) -> list[torch.Tensor] | None:
+        """The outputs by the compiled launcher, or None if it does not take the call."""
+        plan = self._fast or self.fast_plan(fast)
+        if plan is None:
+            return None
+        given = (*[tensors[name] for name in self._names], *[step[name] for name in self.of_step])
+        made: list[torch.Tensor] | None = fast.run(plan, given, outputs)
+        return made
+
+    def _aligned(self, name: str, tensor: torch.Tensor) -> torch.Tensor:
+        """A copy of a list of numbers. Raises ProblemError for other tensors, which kernels read by vectors."""
+        if tensor.dim() <= 2 and name not in self.operator.updated:
+            return tensor.clone()
+        raise ProblemError(
+            f"{name} starts at the address {tensor.data_ptr():#x}, which is no multiple of {launcher.ALIGNED} bytes. "
+            f"The kernels read vectors of {launcher.ALIGNED} bytes. Pass {name}.clone(), or a slice that starts at "
+            "such an address."
+        )
+
+    def _kept_zeros(self, number: int, place: Place) -> torch.Tensor:
         """Zeros that the kernel leaves as zeros. Each stream keeps its own, and a captured graph gets new ones."""
         stream = self._processor.stream()
         key = (stream or 0, place.tensor.name)
@@ -149,6 +210,8 @@ class Bound:
             if stream is None:
                 return make()
             self._zeros[key] = self._processor.lasting(make)
+        if launcher.module is not None and self._fast is not None:
+            launcher.module.keep_zeros(self._fast, number, stream, self._zeros[key])
         return self._zeros[key]
 
 
@@ -179,6 +242,8 @@ def keep(key: Hashable, made: Bound) -> Bound:
     """Keeps a plan under its key, and returns it."""
     if len(_bound) >= MOST:
         _bound.clear()
+        if launcher.module is not None:
+            launcher.module.forget()
     _bound[key] = made
     return made
 

@@ -1,18 +1,24 @@
 """The kernel of a call: the fastest by recorded times of all kernels that fit its types, its shapes and the device.
 
+The table of measured choices comes first (kernels/measure/choices.py), with constants too. Without a case there, the
+kernel's nearest recorded time counts.
+
 Nothing here names a kernel. A problem's class makes its problem from the call, the opening comment of a .cu declares
 its limits, and the tables of kernels/recordings/ have the times.
 """
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from kernels import catalog
 from kernels.core.call import Call
+from kernels.core.fields import MOST_OF_A_CALL, of_a_call
 from kernels.core.problem import Problem
 from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
-from kernels.errors import NoKernel, WarpglassError
+from kernels.errors import NoKernel, ProblemError, WarpglassError
+from kernels.measure import choices
 from kernels.measure.nearest_times import Recorded, nearest
 from kernels.run import execute
 from kernels.run.backends import Device
@@ -49,19 +55,36 @@ def choose(call: Call, device: Device, kernel: str = "") -> Choice:
     made = {kind: _problem(kind, call) for kind in {spec.problem_type for spec in specs}}
     problems = {spec: one for spec in specs if isinstance(one := made[spec.problem_type], Problem)}
     refused = {spec.name: str(made[spec.problem_type]) for spec in specs if spec not in problems}
-    for spec in sorted(problems, key=lambda spec: _rank(spec, problems[spec], device)):
+    for spec, variant in _in_order(problems, device):
         try:
-            return replace(checked(spec, problems[spec], device), refused=tuple(refused.items()))
+            return replace(checked(spec, problems[spec], device, variant), refused=tuple(refused.items()))
         except WarpglassError as error:
             refused[spec.name] = str(error)
     raise NoKernel(_reasons(call, device, refused))
 
 
-def checked(spec: KernelSpec, problem: Problem, device: Device) -> Choice:
-    """The Choice of a kernel for a problem. Raises ProblemError if it cannot run on the device."""
-    settings = tuple(spec.settings_for(problem, shared_bytes=device.shared_bytes_per_block).items())
-    execute.check_possible(Request(spec, problem, settings, backend=device.backend), device)
+def checked(spec: KernelSpec, problem: Problem, device: Device, variant: choices.Variant = ()) -> Choice:
+    """The Choice of a kernel for a problem. Raises ProblemError if it cannot run on the device.
+
+    variant: constants other than the tuned ones.
+    """
+    try:
+        settings = tuple(spec.settings_for(problem, variant, device.shared_bytes_per_block).items())
+        execute.check_possible(Request(spec, problem, settings, backend=device.backend), device)
+    except OverflowError:
+        raise ProblemError(f"A size of the call is above {MOST_OF_A_CALL:,}, the kernel's int.") from None
+    _check_rows(spec, problem)
     return Choice(spec, problem, settings, (), nearest(spec, problem, device))
+
+
+def _check_rows(spec: KernelSpec, problem: Problem) -> None:
+    """Raises ProblemError for more rows of a tensor than the kernels count in an int."""
+    for tensor in problem.tensors():
+        rows = math.prod(tensor.shape[:-1])
+        if rows > MOST_OF_A_CALL:
+            raise ProblemError(
+                f"{tensor.name} has {rows:,} rows, and {spec.name} counts up to {MOST_OF_A_CALL:,}. Split the batch."
+            )
 
 
 def _problem(kind: type[Problem], call: Call) -> Problem | str:
@@ -70,7 +93,8 @@ def _problem(kind: type[Problem], call: Call) -> Problem | str:
         belongs = f"belongs to the operator {kind.operator}" if kind.operator else "has no operator"
         return f"The kernel's problem, {kind.title}, {belongs}."
     try:
-        return kind.from_call(call)
+        with of_a_call():
+            return kind.from_call(call)
     except WarpglassError as error:
         return str(error)
 
@@ -86,6 +110,17 @@ def _reasons(call: Call, device: Device, refused: dict[str, str]) -> str:
     return f"No kernel fits {call.operator}({shapes}{options}) on {device.name}." + (
         said or " No family of the catalogue has kernels for this operator."
     )
+
+
+def _in_order(problems: dict[KernelSpec, Problem], device: Device) -> Iterator[tuple[KernelSpec, choices.Variant]]:
+    """The kernels, the fastest first: those of the measured choice with their constants, then all as tuned."""
+    by_name = {spec.name: spec for spec in problems}
+    for problem in dict.fromkeys(problems.values()):
+        for measured in choices.fastest(problem, device):
+            if measured.name in by_name:
+                yield by_name[measured.name], measured.variant
+    for spec in sorted(problems, key=lambda spec: _rank(spec, problems[spec], device)):
+        yield spec, ()
 
 
 def _rank(spec: KernelSpec, problem: Problem, device: Device) -> tuple[float, float]:

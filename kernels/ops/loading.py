@@ -65,7 +65,7 @@ def load(kernel: str, **fields: object) -> Loaded:
         if found is None:
             chosen: Choice = checked(spec, problem, processor(tensors[0].device).device)
             found = binding.keep(plan, binding.Bound(operator, operator.call(given, {}), chosen, (), tensors[0].device))
-        return found(given)
+        return list(found(given))
 
     def fake(*tensors: Tensor) -> list[Tensor]:
         places = [t for t in problem.tensors() if t.name in outputs]

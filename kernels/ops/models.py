@@ -9,6 +9,7 @@ drops the padding mask without a word.
 
 import warnings
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import torch
@@ -16,12 +17,13 @@ from torch.nn import attention as registry
 from torch.utils.weak import WeakTensorKeyDictionary
 
 from kernels.errors import ProblemError
-from kernels.ops.attention import attention, attention_backward
+from kernels.ops.attention import attention, attention_backward, forward_alone
 
 Tensor = torch.Tensor
 NAME = "WARPGLASS"  # in torch's registry
 HUGGING_FACE = "warpglass"  # attn_implementation
 Rows = list[Tensor]
+_unused: dict[torch.device, tuple[Tensor, Tensor, Tensor]] = {}  # outputs of torch's operator that dropout would need
 _rows_of: WeakTensorKeyDictionary = WeakTensorKeyDictionary()  # mask -> its rows. All layers get one mask.
 _first_of: WeakTensorKeyDictionary = WeakTensorKeyDictionary()  # mask -> the key of the first query
 
@@ -79,13 +81,13 @@ def _forward(
     if dropout:
         raise ProblemError(f"dropout_p is {dropout}. The kernels have no dropout.")
     k, v = _seen(q, k, causal), _seen(q, v, causal)
-    return attention(q, k, v, causal=causal, scale=scale)
+    return forward_alone(q, k, v, q.shape[-1] ** -0.5 if scale is None else scale, causal)
 
 
 def _seen(q: Tensor, x: Tensor, causal: bool) -> Tensor:
     if causal and q.shape[2] > x.shape[2]:
         raise ProblemError(f"{q.shape[2]} queries and {x.shape[2]} keys, causal from the first key: no kernel has it.")
-    return x[:, :, : q.shape[2]] if causal else x
+    return x[:, :, : q.shape[2]] if causal and q.shape[2] < x.shape[2] else x
 
 
 def _backward(
@@ -105,9 +107,20 @@ def _on_gpu(
     return_debug_mask: bool = False, *, scale: float | None = None,
 ) -> tuple[object, ...]:  # fmt: skip
     o, lse = _forward(query, key, value, dropout_p, is_causal, scale)
-    none, state = query.new_empty(0), torch.zeros(2, dtype=torch.uint64, device=query.device)
-    offset = torch.zeros((), dtype=torch.uint64, device=query.device)
-    return o, lse, None, None, query.shape[2], key.shape[2], state, offset, none
+    return o, lse, None, None, query.shape[2], key.shape[2], *_without_dropout(query)
+
+
+def _without_dropout(query: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """The state and offset of the random numbers and the debug mask, which nobody reads: one of each for a device."""
+    if query.device not in _unused:
+        with ThreadPoolExecutor(1) as pool:  # no graph of this thread owns them
+            _unused[query.device] = pool.submit(_unused_tensors, query.device).result()
+    return _unused[query.device]
+
+
+def _unused_tensors(device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
+    state, offset = (torch.zeros(size, dtype=torch.uint64, device=device) for size in ((2,), ()))
+    return state, offset, torch.empty(0, device=device)
 
 
 def _on_gpu_backward(

@@ -22,7 +22,7 @@ from kernels.measure.in_worker import in_worker
 from kernels.measure.meeting import SUSTAINED, Side, figures
 from kernels.measure.operator_rows import CASE, COLUMNS, KIND, OURS, present
 from kernels.measure.peers import SDPA
-from kernels.ops import attention, binding, explain
+from kernels.ops import attention, binding, explain, launcher
 from kernels.recordings import tables
 from kernels.recordings.tables import Row
 from kernels.run.backends import Device
@@ -81,7 +81,7 @@ def meet(case: Case, device: str = "cuda", seconds: float = SECONDS) -> tuple[li
     made: dict[str, tuple[Tensor, ...]] = {}
     sides: dict[str, Side] = {}
     codes: dict[str, str] = {}
-    with _watched(codes):
+    with launcher.watched(_noted(codes)):
         for name, step in steps.items():
             try:
                 with _only(name):
@@ -118,16 +118,11 @@ def _only(name: str) -> Iterator[None]:
         yield
 
 
-@contextmanager
-def _watched(codes: dict[str, str]) -> Iterator[None]:
+def _noted(codes: dict[str, str]) -> Callable[[binding.Bound, dict[str, Tensor]], None]:
     def note(found: binding.Bound, tensors: dict[str, Tensor]) -> None:
         codes[found.kernel] = found.choice.kernel.code_hash
 
-    binding.watchers.append(note)
-    try:
-        yield
-    finally:
-        binding.watchers.remove(note)
+    return note
 
 
 # ---- the judgment ----
@@ -165,8 +160,9 @@ def _judge(sides: Mapping[str, Side], made: Mapping[str, tuple[Tensor, ...]], ex
 def _turns(steps: Mapping[str, Step], sides: Mapping[str, Side], seconds: float, device: str) -> None:
     counts = {name: _count(name, step, seconds, device) for name, step in steps.items()}
     found: dict[str, list[tuple[float, load.State]]] = {name: [] for name in steps}
-    for _ in range(ROUNDS):
-        for name, step in steps.items():
+    for turn in range(ROUNDS):
+        for name in list(steps)[:: 1 if turn % 2 == 0 else -1]:  # as in load.in_turns
+            step = steps[name]
             with _only(name):
                 _timed(step, max(2, int(counts[name] * load.WARM_UP / max(seconds, load.WARM_UP))), device)
                 us = _timed(step, counts[name], device)
@@ -207,12 +203,12 @@ def overheads(device: str = "cuda", calls: int = CALLS) -> dict[str, float]:
         except RuntimeError:  # the backend refuses the call, and the table says so
             continue
     plan = explain(*given, causal=True)
-    launch, plan._run = plan._run, lambda tensors: None
+    launch, plan.launch = plan.launch, lambda tensors: None
     try:
-        with torch.no_grad():
+        with torch.no_grad(), launcher.watched(lambda found, tensors: None):  # Python takes the calls
             found["without launch"] = round(min(_timed(steps[OURS], calls, device) for _ in range(5)), 2)
     finally:
-        plan._run = launch
+        plan.launch = launch
     return found
 
 

@@ -60,6 +60,7 @@ DECODE = Operator(
     },
     {"o": ("sequence", "head", "dim")},
 )
+PLAN = Operator("plan_ranges", {"context_lens": ("sequence",)}, {"units": ("unit", "field")})
 WRITE = Operator(
     "reshape_and_cache",
     {"key": ("token", "kv_head", "dim"), "value": ("token", "kv_head", "dim"), "slots": ("token",), **CACHES, **SCALES},

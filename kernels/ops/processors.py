@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from pathlib import Path
 from threading import Lock
+from typing import Any
 
 import numpy as np
 import torch
@@ -21,12 +22,14 @@ from kernels.core.launch import Launch, Plan, TensorMap, Texture
 from kernels.core.scope import Scope
 from kernels.core.tensors import Tensor
 from kernels.errors import BackendUnavailable, ProblemError
+from kernels.ops import launcher
 from kernels.ops.choice import Choice
 from kernels.run.backends import Device, cpu, driver
 
 Run = Callable[[list[torch.Tensor]], None]
 STATIC_SHARED = 48 * 1024  # a kernel with more shared memory needs an attribute
 MOST_MAPS = 256  # kept tensor maps of an argument, one for each address
+CONFIG_BYTES = 56  # of a CUlaunchConfig
 NO_CONTEXT = 201  # CUDA_ERROR_INVALID_CONTEXT: this thread has not used the GPU yet
 
 
@@ -109,7 +112,8 @@ class Gpu(Processor):
         built = build(chosen.kernel, chosen.defines, Mode.TIMED, self.device.target)
         with torch.cuda.device(self.place):
             torch.cuda.current_stream()  # makes the context
-            return _Launcher(built.path, plan, self.index).run
+            launcher.start()
+            return _Launcher(built.path, plan, self.index)
 
 
 def processor(place: torch.device) -> Processor:
@@ -135,13 +139,15 @@ class _Launcher:
         self.addresses = (ctypes.c_uint64 * len(plan.tensors))()
         self.numbers = {tensor.name: number for number, tensor in enumerate(plan.tensors)}
         self.maps: list[_Map] = []
-        self.steps = [self._step(path, launch) for launch in plan.launches]
+        self.configs: list[Any] = []
+        self.functions = [_function(path, launch.entry, index, launch.shared_bytes) for launch in plan.launches]
+        self.steps = [self._step(*pair) for pair in zip(self.functions, plan.launches)]
 
-    def run(self, tensors: list[torch.Tensor]) -> None:
+    def __call__(self, tensors: list[torch.Tensor]) -> None:
         """Enqueues the launches on the current stream."""
         if torch.cuda.current_device() != self.index:
             with torch.cuda.device(self.index):
-                return self.run(tensors)
+                return self(tensors)
         stream = torch._C._cuda_getCurrentRawStream(self.index)
         with self.lock:  # the backward of torch runs in a thread of its own
             for number, tensor in enumerate(tensors):
@@ -151,10 +157,37 @@ class _Launcher:
             for step in self.steps:
                 step(stream)
 
-    def _step(self, path: Path, launch: Launch) -> Callable[[int], None]:
+    def described(self) -> tuple[tuple[object, ...], tuple[object, ...], bytes]:
+        """(maps, steps, values) for the compiled launcher, which has no tensors of this object."""
+        maps: list[object] = []
+        steps: list[object] = []
+        values = bytearray()
+        for function, launch in zip(self.functions, self.plan.launches):
+            kinds, places = "", []
+            for argument in launch.args:
+                if isinstance(argument, str):
+                    kinds, place = kinds + "t", self.numbers[argument]
+                elif isinstance(argument, TensorMap):
+                    tensor = self.plan.tensor(argument.tensor)
+                    kind, sizes, strides, box, swizzle = driver.map_arguments(tensor, argument)
+                    kinds, place = kinds + "m", len(maps)
+                    maps.append((self.numbers[argument.tensor], kind, swizzle, sizes, strides, box))
+                else:
+                    values += bytes(-len(values) % launcher.ALIGNED)
+                    kinds, place = kinds + "v", len(values)
+                    values += np.array([argument]).tobytes()
+                places.append(place)
+            config = None
+            if launch.has_attributes:
+                self.configs.append(driver.launch_config(function, launch))  # the launcher reads its attributes
+                config = launcher.bytes_of(self.configs[-1].getPtr(), CONFIG_BYTES)
+            sizes_of = (launch.grid, launch.block, launch.shared_bytes)
+            steps.append((int(function), *sizes_of, kinds, tuple(places), config))  # type: ignore[call-overload]
+        return tuple(maps), tuple(steps), bytes(values)
+
+    def _step(self, function: object, launch: Launch) -> Callable[[int], None]:
         from cuda.bindings import driver as cuda
 
-        function = _function(path, launch.entry, self.index, launch.shared_bytes)
         held = [self._argument(argument) for argument in launch.args]
         pointers = (ctypes.c_void_p * len(held))(*[address for address, _ in held])
         place, shared = ctypes.addressof(pointers), launch.shared_bytes

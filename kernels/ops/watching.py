@@ -19,8 +19,8 @@ from kernels.core.call import Call, Option
 from kernels.core.fields import field_values, fields_of, write_value
 from kernels.core.problem import Problem
 from kernels.errors import ProblemError, WarpglassError
-from kernels.ops import binding
-from kernels.ops.operators import ATTENTION
+from kernels.ops import binding, launcher
+from kernels.ops.operators import ATTENTION, PLAN
 
 PAGE = "any_kernel"  # the page that shows any problem of any kernel
 SITE = "http://127.0.0.1:8501"
@@ -177,14 +177,11 @@ def watch(site: str = SITE, values: bool = True) -> Iterator[Watched]:
     made = Watched(site, values)
 
     def called(found: binding.Bound, tensors: Tensors) -> None:
-        made._add(found.operator.name, found.call, tensors)
+        if found.operator is not PLAN:  # a part of paged_decode
+            made._add(found.operator.name, found.call, tensors)
 
-    binding.watchers.append(called)
-    try:
-        with _TorchCalls(made):
-            yield made
-    finally:
-        binding.watchers.remove(called)
+    with launcher.watched(called), _TorchCalls(made):
+        yield made
 
 
 class _TorchCalls(TorchFunctionMode):

@@ -25,6 +25,7 @@ from kernels.run.backends import Device, recorded
 from kernels.run.plain import launches, tables
 from kernels.run.plain.launches import Probed
 from kernels.run.results import Estimate, Run, Traffic
+from kernels.trace.kinds import BOXES
 from kernels.trace.probes import OUT_OF_RANGE, RECORD, sites_of
 from kernels.trace.trace import RawRecords, Trace, decode
 
@@ -197,7 +198,7 @@ def count_bytes(raw_records: Sequence[RawRecords], request: Request) -> pd.DataF
             site = sites[number]
             if count and site.space:
                 size = int(count) * site.bytes
-                if site.event == "tma":
+                if site.event in BOXES:
                     launch = request.plan.launches[raw.launch]
                     tensor = request.plan.tensor(request.kernel.tensor_in(launch, str(site.tensor)))
                     if request.plan.has_map(tensor):

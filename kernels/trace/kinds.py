@@ -81,6 +81,8 @@ KINDS = (
                "a product of a warpgroup"),
     AccessKind("tma_smem", "tma_smem", "PROBE_TMA_SMEM", "shared", "write", (), "UTMALDG", Rule.BYPASS, "",
                "a box by TMA"),
+    AccessKind("tma_store", "tma_store", "PROBE_TMA_STORE", "global", "write", (), "UTMASTG", Rule.BOXES, "",
+               "a box by TMA"),
     AccessKind("shared_atomic", "atomic", "", "shared", "both", _ANY, "ATOMS", Rule.SEPARATE, "", "an atomic"),
     AccessKind("global_atomic", "atomic", "", "global", "both", _ANY, "ATOM", Rule.SECTORS, "", "an atomic"),
 )
@@ -93,6 +95,8 @@ LAB_KINDS = tuple(kind for kind in LANE_KINDS if kind.macro)
 EVENTS = tuple(dict.fromkeys(kind.event for kind in KINDS if kind.macro))
 READS = tuple(dict.fromkeys(kind.event for kind in KINDS if kind.direction == "read"))
 WRITES = tuple(dict.fromkeys(kind.event for kind in KINDS if kind.direction != "read"))
+BOXES = tuple(kind.event for kind in KINDS if kind.rule is Rule.BOXES)
+"""The events of boxes of a tensor."""
 MACROS = {kind.macro: kind.event for kind in KINDS if kind.macro}
 _BY_EVENT = {(kind.event, kind.space): kind for kind in KINDS}
 

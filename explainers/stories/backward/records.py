@@ -11,7 +11,7 @@ from explainers.story import axes
 from explainers.story.glossary import listed
 from kernels.core.tensors import Tensor
 from kernels.run.results import Run
-from kernels.trace.kinds import READS
+from kernels.trace.kinds import BOXES, READS
 from kernels.trace.steps import StepRow, Steps
 
 Logged = dict[str, pd.DataFrame]  # part -> at_row, at_col and value of its records
@@ -105,7 +105,7 @@ def touched(run: Run, steps: Steps) -> dict[int, Moved]:
                 continue
             size = np.array([site.bytes for site in sites])[place[at]]
             first = offsets[at] // tensor.itemsize
-            last = _last(run, tensor, first, size, np.array([site.event == "tma" for site in sites])[place[at]])
+            last = _last(run, tensor, first, size, np.array([site.event in BOXES for site in sites])[place[at]])
             table = pd.DataFrame({"step": steps.of_record[at], "first": first, "last": last, "size": size})
             for number, records in table.groupby("step"):
                 touch = Touch(tensor, records["first"].to_numpy(), records["last"].to_numpy())

@@ -144,30 +144,34 @@ static void land_boxes(Phases& barrier) {
     end_phase_if_over(barrier);
   }
 }
-static void check_box(const TensorMap& map, unsigned at, unsigned bytes) {
+static void check_box(const TensorMap& map, unsigned at, unsigned bytes, bool stores = false) {
+  const char *const call = stores ? "tma_store" : "tma_load", *const way = stores ? "from" : "to";
   const unsigned row = map.box[0] * map.element_bytes, unit = map.swizzle ? 8 * map.swizzle : 128;
-  if (map.dimensions != 4) die("a tensor map of %u dimensions; tma_load takes four coordinates", map.dimensions);
+  if (map.dimensions != 4) die("a tensor map of %u dimensions; %s takes four coordinates", map.dimensions, call);
   if (map.swizzle && row != map.swizzle)
     die("a box with rows of %u bytes and a swizzle of %u; the shim knows swizzled rows that are as long", row,
         map.swizzle);
   if (at > launch->shared_bytes || bytes > launch->shared_bytes - at)
-    die("illegal address: a tma_load of %u bytes to offset %d of shared memory; the block has %u bytes", bytes, (int)at,
-        launch->shared_bytes);
+    die("illegal address: a %s of %u bytes %s offset %d of shared memory; the block has %u bytes", call, bytes,
+        way, (int)at, launch->shared_bytes);
   if (at % unit)
-    die("a tma_load with a swizzle of %u bytes to offset %u of shared memory, which is no multiple of %u", map.swizzle,
-        at, unit);
+    die("a %s with a swizzle of %u bytes %s offset %u of shared memory, which is no multiple of %u", call, map.swizzle,
+        way, at, unit);
 }
-// Two probes: of the tensor, then of shared memory. The first has the tensor's address, or only the offset in the
-// tensor (a null pointer to its elements).
+// The place of a box in a tensor, as the probe before says it: the address, or only the offset in the tensor (a null
+// pointer to its elements)
+static const void* announced_place(const TensorMap& map, const int (&c)[4]) {
+  uintptr_t offset = 0;
+  for (unsigned d = 0; d < 4; ++d) offset += (int64_t)c[d] * map.strides[d];
+  const uintptr_t logged = reinterpret_cast<uintptr_t>(current->announced);
+  return reinterpret_cast<const void*>(logged == offset ? offset : reinterpret_cast<uintptr_t>(map.base) + offset);
+}
+// Two probes: of the tensor, then of shared memory
 static void check_box_probes(const void* smem, const TensorMap& map, const int (&c)[4], unsigned bytes) {
   check_probe(smem, bytes, TMA_SMEM);
   current->announced = current->source, current->announced_bytes = current->source_bytes;
   current->announced_kind = current->source_kind;
-  uintptr_t offset = 0;
-  for (unsigned d = 0; d < 4; ++d) offset += (int64_t)c[d] * map.strides[d];
-  const uintptr_t base = reinterpret_cast<uintptr_t>(map.base);
-  const uintptr_t logged = reinterpret_cast<uintptr_t>(current->announced);
-  check_probe(reinterpret_cast<const void*>(logged == offset ? offset : base + offset), bytes, TMA);
+  check_probe(announced_place(map, c), bytes, TMA);
   current->announced_bytes = 0;
 }
 

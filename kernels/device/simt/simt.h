@@ -134,7 +134,8 @@ inline void pass_probe(const Site* probe) {
   const_cast<const Site* volatile&>(current->probe) = probe;  // volatile: an endless loop notes it too
   current->here.line = 0;
 }
-const char* const KIND_NAMES[] = {"load", "store", "ldmatrix", "cp_async", "cp_async_l2", "tma", "product", "tma_smem"};
+const char* const KIND_NAMES[] = {"load",    "store",    "ldmatrix", "cp_async", "cp_async_l2", "tma",
+                                  "product", "tma_smem", "tma_store"};
 inline const char* name_of(AccessKind kind) { return KIND_NAMES[(int)kind]; }
 }  // namespace simt
 #include "report.h"

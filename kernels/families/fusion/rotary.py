@@ -18,6 +18,7 @@ from kernels.core.problem import Case, Problem, Sweeps, Work
 from kernels.core.reference import on_device, on_host
 from kernels.core.spec import KernelSpec
 from kernels.core.tensors import Initial, Role, Tensor
+from kernels.errors import ProblemError
 from kernels.families.attention import DTYPES
 from kernels.kv_cache.layout import K_AXES, V_AXES, Layout
 
@@ -93,6 +94,14 @@ class RotaryProblem(Problem):
     remedy: ClassVar[str] = "Choose fewer tokens or fewer heads."
     cache_type: ClassVar[str] = ""  # the type of the cache, or that of q
     eps: ClassVar[float] = 1e-6
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.padding >= self.tokens:
+            raise ProblemError(
+                f"padding is {self.padding} and tokens {self.tokens}. At least one token needs a slot. Choose a "
+                f"padding from 0 to {self.tokens - 1}."
+            )
 
     @property
     def layout(self) -> Layout:
@@ -178,7 +187,7 @@ class RotaryProblem(Problem):
         else:
             page, place = np.divmod(np.arange(self.tokens), self.block_size)
             slots = pages[page] * self.block_size + place
-        slots[self.tokens - min(self.padding, self.tokens) :] = -1
+        slots[self.tokens - self.padding :] = -1
         return slots.astype(np.int32)
 
     def inputs(self) -> dict[str, np.ndarray]:

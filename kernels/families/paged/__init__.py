@@ -2,6 +2,7 @@
 
 from kernels.families.paged.cache import CacheCopyProblem, CacheWriteProblem, Fp8WriteProblem
 from kernels.families.paged.cascade import CascadeProblem
+from kernels.families.paged.plan import PlanProblem
 from kernels.families.paged.problem import PagedProblem
 from kernels.families.paged.ranges import RangesProblem
 
@@ -12,4 +13,5 @@ PROBLEMS = {
     "ranges": RangesProblem,
     "write_fp8": Fp8WriteProblem,
     "cascade": CascadeProblem,
+    "plan": PlanProblem,
 }

@@ -17,12 +17,12 @@ from kernels.core.tensors import Tensor
 from kernels.errors import ProblemError
 from kernels.families.attention import SCALES
 from kernels.families.paged.fields import FP8, RANGE_BLOCK_SIZES, RANGE_DTYPES, RANGE_HEAD_DIMS
+from kernels.families.paged.plan import SHORTEST
 from kernels.families.paged.ranges import (
     CAPS,
     HEADS,
     MOST_GROUP,
     MULTIPROCESSORS,
-    SHORTEST,
     CasesSoFar,
     RangesProblem,
 )

@@ -513,7 +513,7 @@ class PagedProblem(Problem):
     @classmethod
     def from_call(cls, call: Call) -> Self:
         """All contexts are as long as the tables and the pool allow, and all tables are alike."""
-        call.only("lengths")
+        call.only()
         if call.has("k_scale") or call.has("v_scale"):
             raise ProblemError("Its kernels have no cache of 8 bits.")
         return cls(**decode_fields(call))

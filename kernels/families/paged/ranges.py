@@ -24,13 +24,13 @@ from kernels.core.tensors import Role, Tensor
 from kernels.errors import PeerUnavailable, ProblemError
 from kernels.families.attention import SCALES
 from kernels.families.paged.fields import CACHE_DTYPES, FP8, RANGE_BLOCK_SIZES, RANGE_DTYPES, RANGE_HEAD_DIMS
+from kernels.families.paged.plan import ranges_of
 from kernels.families.paged.problem import RAGGED, PagedProblem, decode_fields
 from kernels.kv_cache import scenarios
 from kernels.kv_cache.work_list import WorkList, work_list
 
 MOST_GROUP = 16
 MULTIPROCESSORS = 132  # of an H100 SXM or H200
-SHORTEST = 128  # tokens: a range is not cut shorter where the ranges are chosen here
 MUCH = 300 * 10**6  # bytes of K and V in one call from which they no longer leave the L2 first from the start
 UNCHANGED = 128 * 2**20  # bytes that they then leave the L2's order as it is
 HEADS = ((4, 2), (4, 4), (8, 1), (3, 1), (14, 2), (16, 1), (32, 8), (5, 1))  # query heads, KV heads
@@ -120,8 +120,12 @@ class RangesProblem(PagedProblem):
 
     def range_count_of(self, pages: int) -> int:
         """The number of ranges for this number of pages."""
-        few = min(MULTIPROCESSORS // self.num_kv_heads, pages * self.block_size // SHORTEST)
-        return self.ranges or max(1, few)
+        return self.ranges or ranges_of(pages * self.block_size, self.most_ranges)
+
+    @property
+    def most_ranges(self) -> int:
+        """The number of ranges for long contexts."""
+        return max(1, MULTIPROCESSORS // self.num_kv_heads)
 
     @property
     def read_bytes(self) -> int:
@@ -185,9 +189,7 @@ class RangesProblem(PagedProblem):
 
     @classmethod
     def from_call(cls, call: Call) -> Self:
-        call.only("lengths", "window", "soft_cap")
-        if not call.option("lengths", False):
-            raise ProblemError("Its work list is made on the CPU. Pass context_lens on the CPU.")
+        call.only("window", "soft_cap")
         cache, fields = call.given("k_cache").dtype, decode_fields(call)
         options = {name: call.option(name, 0) for name in ("window", "soft_cap")}
         return cls(**{**fields, **options, "cache_dtype": cache if cache != fields["dtype"] else ""})
@@ -203,7 +205,14 @@ class RangesProblem(PagedProblem):
         pages = -(-lengths // size) - firsts
         made = work_list(firsts, pages, lengths, self.range_count_of(int(pages.sum())))
         most = made.ranges + len(lengths)  # more partials than this number of ranges ever has
-        return {"units": made.units}, (("range_count", made.ranges), ("slots", most))
+        read = 2 * int(pages.sum()) * self.num_kv_heads * self.layout.page_bytes
+        much = UNCHANGED if read > MUCH else 0
+        return {"units": made.units}, (("range_count", made.ranges), ("slots", most), ("unchanged_bytes", much))
+
+    def of_device_step(self) -> tuple[dict[str, int], tuple[tuple[str, float], ...]]:
+        most = self.most_ranges
+        options = {"most_ranges": most, "block_size": self.block_size, "window": self.window}
+        return options, (("range_count", most), ("slots", most + self.num_seqs + 1))
 
     # ---- cases ----
 

@@ -14,11 +14,12 @@ from kernels.core.heads import check_groups
 from kernels.core.problem import Case, Sweeps
 from kernels.core.spec import KernelSpec
 from kernels.errors import ProblemError
-from kernels.families.attention import CLIMBS, DTYPES, HEADS, ORDERS, SCALES, SCORES, AttentionProblem
+from kernels.families.attention import CLIMBS, DTYPES, HEADS, ORDERS, SCALES, SCORES, UNEVEN, AttentionProblem
 
 LENGTHS = (1, 2, 17, 63, 65, 100, 129, 200, 257)
 PAIRS = ((40, 200, True), (40, 200, False), (200, 40, True), (200, 40, False), (1, 300, True), (130, 129, True))
 LONGEST = 3000
+KINDS = (*SCORES, UNEVEN)
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,7 @@ class SixteenBitProblem(AttentionProblem):
     sink: the first key far above all others.
     low_rank: Q and K from 4 directions.
     climb_5, climb_9.5: random, plus 5 or 9.5 times `score_scale` for each earlier tile of 128 keys.
+    uneven_values: random, and each row of V times e^(2 normal).
     values_...: Q, K and V from the file of a watched call (build/own_values.py).
     """
 
@@ -49,7 +51,7 @@ class SixteenBitProblem(AttentionProblem):
     num_kv_heads: int = problem_field(0, "KV heads, a divisor of num_heads, or 0 for as many", low=0, high=128)
     seq_len_kv: int = problem_field(0, "keys per head, or 0 for as many as queries", low=0, high=65536)
     layout: str = problem_field("bhsd", "order in memory: b batch, h head, s row, d dim", allowed=tuple(ORDERS))
-    scores: str = problem_field("random", "how the scores are distributed", allowed=SCORES, also=own_values.PATTERN)
+    scores: str = problem_field("random", "how the scores are distributed", allowed=KINDS, also=own_values.PATTERN)
 
     title: ClassVar[str] = "Attention in 16 bits"
     valued: ClassVar[tuple[str, ...]] = ("q", "k", "v")

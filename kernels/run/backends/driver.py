@@ -131,6 +131,22 @@ def _attributes(step: Launch) -> list[Any]:
     return found
 
 
+MapArguments = tuple[int, list[int], list[int], list[int], int]
+
+
+def map_arguments(tensor: Tensor, layout: TensorMap) -> MapArguments:
+    """(type, sizes, strides in bytes without the innermost, box, swizzle) of a map, as CUDA has them: the innermost
+    dimension first. Raises ProblemError for an invalid map."""
+    from cuda.bindings import driver as cuda
+
+    shape, steps = dimensions(tensor, layout)
+    check_map(tensor, layout, steps[:-1])
+    swizzles, types = cuda.CUtensorMapSwizzle, cuda.CUtensorMapDataType
+    kind = getattr(types, f"CU_TENSOR_MAP_DATA_TYPE_{_MAP_TYPES[tensor.dtype]}")
+    swizzle = getattr(swizzles, f"CU_TENSOR_MAP_SWIZZLE_{f'{layout.swizzle}B' if layout.swizzle else 'NONE'}")
+    return int(kind), shape[::-1], steps[-2::-1], [*layout.box[::-1]], int(swizzle)
+
+
 def tensor_map(tensor: Tensor, layout: TensorMap, address: int) -> np.ndarray:
     """The CUtensorMap of a dense tensor at `address`, as one void of 128 bytes: CuPy passes it by value.
 
@@ -138,13 +154,10 @@ def tensor_map(tensor: Tensor, layout: TensorMap, address: int) -> np.ndarray:
     """
     from cuda.bindings import driver as cuda
 
-    shape, steps = dimensions(tensor, layout)
-    check_map(tensor, layout, steps[:-1])
-    shape, strides, box = shape[::-1], steps[-2::-1], layout.box[::-1]  # CUDA's first dimension is the innermost
-    swizzles, types = cuda.CUtensorMapSwizzle, cuda.CUtensorMapDataType
+    kind, shape, strides, box, swizzle = map_arguments(tensor, layout)
     encoded = checked(
         cuda.cuTensorMapEncodeTiled(
-            getattr(types, f"CU_TENSOR_MAP_DATA_TYPE_{_MAP_TYPES[tensor.dtype]}"),
+            cuda.CUtensorMapDataType(kind),
             len(shape),
             address,
             [cuda.cuuint64_t(n) for n in shape],
@@ -152,7 +165,7 @@ def tensor_map(tensor: Tensor, layout: TensorMap, address: int) -> np.ndarray:
             [cuda.cuuint32_t(n) for n in box],
             [cuda.cuuint32_t(1)] * len(shape),
             cuda.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE,
-            getattr(swizzles, f"CU_TENSOR_MAP_SWIZZLE_{f'{layout.swizzle}B' if layout.swizzle else 'NONE'}"),
+            cuda.CUtensorMapSwizzle(swizzle),
             cuda.CUtensorMapL2promotion.CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
             cuda.CUtensorMapFloatOOBfill.CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
         )

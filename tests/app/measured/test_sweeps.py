@@ -26,7 +26,7 @@ def folder(tmp_path, monkeypatch):
     recordings_changed()
 
 
-def test_a_gpu_is_asked_for_every_type_and_the_last_rung():
+def test_a_gpu_is_asked_for_every_type_and_the_first_optimistic_rung():
     requests = sweeps.asked()
     assert {"float32", "float32 as 3 bfloat16", "bfloat16", "float16"} == {label_of(r) for r in requests}
     last = [r for r in requests if r.kernel.rung == max(r.kernel.rung for r in requests)]

@@ -15,12 +15,12 @@ from kernels.catalog import KERNELS, current
 from kernels.core.fields import fields_of
 from kernels.core.request import Request
 from kernels.core.tolerance import worst
-from kernels.families.attention import SCORES
+from kernels.families.attention import SCORES, UNEVEN
 from kernels.families.backward.problem import GradientProblem
-from kernels.families.tensor_cores.problem import SixteenBitProblem
+from kernels.families.tensor_cores.problem import KINDS, SixteenBitProblem
 from kernels.run import execute
 
-RUNGS = ("11_overlap", "12_optimistic")
+RUNGS = ("11_overlap", "12_optimistic", "13_short")
 BACKWARD = current().of_family("backward")
 FP32_BACKWARD = [name for name, kernel in BACKWARD.items() if kernel.problem_type is GradientProblem]
 ON_CPU_BACKWARD = 12  # of each rung
@@ -91,7 +91,7 @@ def drawn(number: int, longest: int) -> SixteenBitProblem:
         num_kv_heads=kv_heads,
         seq_len_kv=keys if number % 4 == 0 else 0,
         layout=layout,
-        scores=SCORES[number // 3 % len(SCORES)],
+        scores=KINDS[number // 3 % len(KINDS)],
     )
 
 
@@ -116,9 +116,16 @@ def drawn_backward(kind: type[SixteenBitProblem], number: int, longest: int) -> 
     )
 
 
+def promised(problem: SixteenBitProblem) -> tuple[str, ...]:
+    """The rungs with the promise on a problem. Rows of V of very different size are left to the exact loop: a row's
+    largest weight may be rounded in the optimistic one, and may meet the largest row of V (kernels/measuring.md)."""
+    return tuple(name for name in RUNGS if problem.scores != UNEVEN or name != "12_optimistic")
+
+
 def request(name: str, problem: SixteenBitProblem, backend: str) -> Request:
     kernel = KERNELS[name]
-    return Request(kernel, problem, tuple(kernel.settings_for(problem).items()), backend=backend)
+    exact = {"OPTIMISTIC": 0} if problem.scores == UNEVEN and "OPTIMISTIC" in kernel.settings() else {}
+    return Request(kernel, problem, tuple(kernel.settings_for(problem, exact).items()), backend=backend)
 
 
 def assert_within_the_rule(problem: SixteenBitProblem, name: str = "12_optimistic") -> None:
@@ -142,7 +149,7 @@ def test_a_long_sum_over_a_group_keeps_the_rule(problem, name):
 
 def test_the_hunt_covers_every_kind_of_scores_type_layout_and_head_dim():
     made = [drawn(number, 778) for number in range(ON_CPU)]
-    assert {(p.scores, p.layout) for p in made} == {(s, layout) for s in SCORES for layout in ("bhsd", "bshd")}
+    assert {(p.scores, p.layout) for p in made} == {(s, layout) for s in KINDS for layout in ("bhsd", "bshd")}
     assert {(p.dtype, p.head_dim, p.causal) for p in made} == {
         (t, d, c) for t in ("float16", "bfloat16") for d in (64, 128) for c in (False, True)
     }
@@ -152,7 +159,8 @@ def test_the_hunt_covers_every_kind_of_scores_type_layout_and_head_dim():
 @pytest.mark.slow
 @pytest.mark.parametrize("number", range(ON_CPU))
 def test_no_problem_of_a_small_hunt_misses_the_rule_on_the_cpu(number):
-    assert_within_the_rule(drawn(number, 400))
+    problem = drawn(number, 400)
+    assert_within_the_rule(problem, promised(problem)[1])
 
 
 @pytest.mark.gpu
@@ -161,7 +169,7 @@ def test_no_problem_of_the_hunt_misses_the_rule_on_a_gpu(part):
     missed = []
     for number in range(part, PROBLEMS, PARTS):
         problem = drawn(number, 3000 if number % 8 == 0 else 778)
-        for name in RUNGS:
+        for name in promised(problem):
             error = worst(judged(request(name, problem, "gpu")))
             if not error.ok:
                 missed.append((name, problem, error))

@@ -5,8 +5,7 @@ import pytest
 
 from kernels.core.tolerance import max_abs_error
 from kernels.errors import PeerUnavailable, ProblemError
-from kernels.families.attention import SCORES
-from kernels.families.tensor_cores.problem import SixteenBitProblem
+from kernels.families.tensor_cores.problem import KINDS, SixteenBitProblem
 
 
 def straight(problem: SixteenBitProblem) -> tuple[np.ndarray, np.ndarray]:
@@ -27,7 +26,7 @@ PROBLEMS = [
     SixteenBitProblem(seq_len=9, causal=True, num_heads=4, num_kv_heads=2, layout="bshd", batch=2, dtype="bfloat16"),
     SixteenBitProblem(seq_len=4, seq_len_kv=11, causal=True),
     SixteenBitProblem(seq_len=11, seq_len_kv=4, causal=True, layout="bshd"),
-    *(SixteenBitProblem(seq_len=20, scores=scores, head_dim=128) for scores in SCORES),
+    *(SixteenBitProblem(seq_len=20, scores=scores, head_dim=128) for scores in KINDS),
 ]
 
 

@@ -72,7 +72,9 @@ def test_a_duel_s_losses_stand_next_to_its_wins(hot):
     _, met = hot
     said = readme.tables()["16 bits"]
     every = duels.strongest(met)
-    for name in duels.names():
+    names = [name for name in duels.names() if name in set(every["name"])]  # a young rung has no duels yet
+    assert names[:2] == ["11_overlap", "12_optimistic"]
+    for name in names:
         part = every[(every["name"] == name) & duels.as_tuned(every)]
         lost = part[part.sustained_ratio < 1]
         assert f"Sustained, `{name}` is faster than" in said

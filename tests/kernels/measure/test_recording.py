@@ -15,6 +15,7 @@ from kernels.measure import (
     bench,
     calibration,
     chains,
+    choices,
     duels,
     gradient_duels,
     hierarchy,
@@ -44,6 +45,11 @@ def _duel(problem, entries, rivals):
         row = {"name": name, "status": "ok", "problem": problem_text(problem), "us": 2.0}
         row |= {"code_hash": current().kernels[name].code_hash, "settings": settings_text(settings.items())}
         yield from (dict.fromkeys(meeting.COLUMNS) | row | {"peer": peer, "peer_status": "ok"} for peer in rivals)
+
+
+def _choice(problem, entries):
+    for name, variant in entries:
+        yield choices._begun(problem, name, variant) | {"status": "ok", "us": 2.0}
 
 
 def _chain(case):
@@ -99,6 +105,7 @@ RESULTS = {
     pattern_cycles.measure: _way,
     meeting.meet: lambda *duel: list(_duel(*duel)),
     chains.meet: lambda case: list(_chain(case)),
+    choices.meet: lambda *case: list(_choice(*case)),
     protocol.measure: _timing,
     protocol.roofs: lambda: ROOFS,
     timelines.timeline: _timeline,
@@ -133,8 +140,8 @@ def worker(tmp_path, monkeypatch):
     points = sweeps.points(["03_flash"], [("seq_len", [64, 128, 256, 512])])
     monkeypatch.setattr(bench, "recorded_points", lambda: points)
     for module, name in (
-        *((duels, "problems"), (gradient_duels, "problems"), (chains, "cases"), (hierarchy, "sweep")),
-        *((hierarchy, "cycles_sweep"), (requests, "requests_of")),
+        *((duels, "problems"), (gradient_duels, "problems"), (choices, "problems"), (chains, "cases")),
+        *((hierarchy, "sweep"), (hierarchy, "cycles_sweep"), (requests, "requests_of")),
     ):
         whole = getattr(module, name)
         monkeypatch.setattr(module, name, lambda *args, of=whole: of(*args)[:4])

@@ -85,11 +85,44 @@ def test_a_wrong_shape_or_type_is_refused():
         ((q, k[:, :, :5], v), "k and v alike"),
         ((q[:, :3], k, v), "multiple of the heads of k"),
         ((q, k.float(), v.float()), "one type"),
-        ((q[..., :48], k[..., :48], v[..., :48]), "head_dim is 48. It must be one of 64, 128, 256"),
+        (tensors(20, dim=300), "head_dim is 300. It must be one of 64, 128, 256"),
         ((q.double(), k.double(), v.double()), "dtype is float64"),
     ):
         with pytest.raises(ProblemError, match=reason):
             ops.attention(*bad)
+
+
+@pytest.mark.parametrize(("dtype", "dim"), [(torch.float16, 80), (torch.bfloat16, 32), (torch.float32, 96)])
+def test_a_head_dim_between_those_of_the_kernels_is_padded(dtype, dim):
+    q, k, v = (x.requires_grad_() for x in tensors(24, 30, dim=dim, dtype=dtype))
+    o, lse = ops.attention(q, k, v, causal=True)
+    mask = mask_of(24, 30, causal=True)
+    truth, true_lse = formula(*(x.double() for x in (q, k, v)), mask)
+    assert o.shape == q.shape
+    check(o, truth, torch_own(q, k, v, mask), v.detach().abs().max())
+    torch.testing.assert_close(lse.double(), true_lse, atol=2e-2, rtol=0)
+    do = torch.randn_like(o)
+    ours, theirs = torch.autograd.grad(o, (q, k, v), do), torch.autograd.grad(truth, (q, k, v), do.double())
+    for one, other in zip(ours, theirs):
+        torch.testing.assert_close(one.double(), other.double(), atol=3e-2, rtol=3e-2)
+
+
+def test_the_limits_of_a_page_are_not_those_of_a_call():
+    from kernels.families.tensor_cores.problem import SixteenBitProblem
+
+    q, k, v = tensors(16, heads=129, kv_heads=129, batch=1)
+    found = ops.explain(q, k, v)
+    assert found.choice.problem.num_heads == 129
+    batched = ops.attention(*tensors(16, heads=1, kv_heads=1, batch=65))[0]
+    assert batched.shape[0] == 65
+    with pytest.raises(ProblemError, match="num_heads is 129. It must be a whole number from 1 to 128"):
+        SixteenBitProblem(num_heads=129)
+
+
+def test_a_call_beyond_the_grid_of_its_kernels_is_refused():
+    q = torch.empty(70000, 1, 16, 64, dtype=torch.float16)
+    with pytest.raises(NoKernel, match="CUDA allows 65,535 in y and z"):
+        ops.explain(q, q, q, kernel="06_mma")
 
 
 def test_the_cpu_refuses_a_large_call_with_its_time():

@@ -45,15 +45,14 @@ def test_the_attention_of_torch_becomes_ours_and_is_given_back(device, keys, cau
     dtype = torch.float32 if device == "cpu" else torch.float16
     q, k, v = tensors(24, keys, kv_heads=4, dtype=dtype, device=device)
     theirs, seen = step(q, k, v, causal), []
-    from kernels.ops import binding
+    from kernels.ops import launcher
 
-    binding.watchers.append(lambda found, tensors: seen.append(found.kernel))
     ops.activate()
     try:
-        ours = step(q, k, v, causal)
+        with launcher.watched(lambda found, tensors: seen.append(found.kernel)):
+            ours = step(q, k, v, causal)
     finally:
         torch.nn.attention.restore_flash_attention_impl()
-        binding.watchers.clear()
     assert len(seen) == 2
     bound = 2e-5 if device == "cpu" else 2e-2
     for one, other in zip(ours, theirs):

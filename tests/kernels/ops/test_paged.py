@@ -47,8 +47,6 @@ def expected(q, rows, scale=None):
 def test_decoding_reads_the_pages_of_each_sequence(device, dtype, on_cpu):
     if device == "cpu" and dtype == torch.bfloat16 and not on_cpu:
         pytest.skip("the CPU is both places")
-    if device == "cuda" and dtype == torch.bfloat16 and not on_cpu:
-        pytest.skip("only the kernel with a work list has bfloat16")
     for lengths in ((40, 5, 70), (1, 96, 33)):
         k_cache, v_cache, tables, rows = filled(lengths, dtype, device)
         q = torch.randn(3, HEADS, DIM, device=device).to(dtype)
@@ -57,6 +55,71 @@ def test_decoding_reads_the_pages_of_each_sequence(device, dtype, on_cpu):
             found = ops.paged_decode(q, k_cache, v_cache, tables, given, scale=scale)
             bound = {torch.float32: 1e-5, torch.float16: 3e-3, torch.bfloat16: 2e-2}[dtype]
             torch.testing.assert_close(found.double(), expected(q, rows, scale), atol=bound, rtol=0)
+
+
+def on_device(lengths, k_cache, window=0):
+    """A plan whose work list comes from the lengths by a kernel, also on the CPU."""
+    plan = ops.plan_decode(torch.tensor(lengths, dtype=torch.int32, device=k_cache.device), k_cache, window=window)
+    plan._numbers, plan._may_be_empty = None, True
+    return plan
+
+
+@devices
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize(("window", "soft_cap"), [(0, 0.0), (20, 0.0), (0, 5.0)])
+def test_a_plan_on_the_device_gives_the_bits_of_a_plan_on_the_host(device, dtype, window, soft_cap):
+    for lengths in ((40, 5, 70), (1, 96, 33), (16, 7, 64)):
+        k_cache, v_cache, tables, _ = filled(lengths, dtype, device)
+        q = torch.randn(3, HEADS, DIM, device=device).to(dtype)
+        given, options = (q, k_cache, v_cache, tables), {"soft_cap": soft_cap, "kernel": "paged_v3"}
+        expected = ops.paged_decode(*given, list(lengths), window=window, **options)
+        plan = on_device(lengths, k_cache, window)
+        for _ in range(2):
+            assert torch.equal(plan(*given, **options), expected)
+
+
+@devices
+@pytest.mark.parametrize("plan", [on_device, ops.plan_decode])
+def test_an_empty_sequence_has_output_0(device, plan):
+    k_cache, v_cache, tables, rows = filled((40, 1, 70), torch.float16, device)
+    q = torch.randn(3, HEADS, DIM, device=device).half()
+    for kernel in ("paged_v3", "paged_v1"):
+        found = plan([40, 0, 70], k_cache)(q, k_cache, v_cache, tables, kernel=kernel)
+        truth = expected(q, rows)
+        truth[1] = 0
+        torch.testing.assert_close(found.double(), truth, atol=3e-3, rtol=0)
+        nothing = ops.plan_decode([0, 0, 0], k_cache)(q, k_cache, v_cache, tables, kernel=kernel)
+        assert not nothing.any()
+
+
+@devices
+def test_a_plan_writes_into_a_given_tensor(device):
+    k_cache, v_cache, tables, rows = filled((40, 5, 70), torch.float16, device)
+    q = torch.randn(3, HEADS, DIM, device=device).half()
+    out = torch.full_like(q, 7)
+    assert ops.plan_decode([40, 5, 70], k_cache)(q, k_cache, v_cache, tables, out=out) is out
+    torch.testing.assert_close(out.double(), expected(q, rows), atol=3e-3, rtol=0)
+
+
+@pytest.mark.gpu
+def test_a_graph_of_layers_reads_new_lengths():
+    k_cache, v_cache, tables, rows = filled((40, 5, 70), torch.bfloat16, "cuda")
+    q = torch.randn(3, HEADS, DIM, device="cuda").bfloat16()
+    lengths = torch.tensor([40, 5, 70], dtype=torch.int32, device="cuda")
+    given = (q, k_cache, v_cache, tables)
+    ops.plan_decode(lengths, k_cache)(*given), ops.paged_decode(*given, lengths)
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        plan = ops.plan_decode(lengths, k_cache)
+        found = [plan(*given) for _ in range(3)] + [ops.paged_decode(*given, lengths)]
+    for cut in ((40, 5, 70), (1, 2, 69), (17, 0, 33)):
+        lengths.copy_(torch.tensor(cut))
+        graph.replay()
+        truth = torch.stack([x * 0 if not n else expected(one[None], [(k[:n], v[:n])])[0]
+                             for one, x, (k, v), n in zip(q, q.double(), rows, cut)])  # fmt: skip
+        for o in found:
+            torch.testing.assert_close(o.double(), truth, atol=2e-2, rtol=0)
 
 
 @devices
@@ -83,7 +146,7 @@ def test_a_call_without_a_kernel_is_refused_with_the_reasons():
     q = torch.randn(1, HEADS, DIM)
     with pytest.raises(ProblemError, match="Its kernels have no window"):
         ops.paged_decode(q, k_cache, v_cache, tables, [30], window=4)
-    with pytest.raises(ProblemError, match="has a row for each sequence"):
+    with pytest.raises(ProblemError, match="a row for each sequence"):
         ops.paged_decode(q[0], k_cache, v_cache, tables, [30])
 
 

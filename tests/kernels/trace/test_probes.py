@@ -15,7 +15,7 @@ from kernels.run.execute import run
 from kernels.trace import kinds, probes
 from kernels.trace.probes import sites_of
 
-LOGGING = r"PROBE_(MARK|VALUE|ROLE|LOAD|STORE|LDMATRIX|CP_ASYNC|CP_ASYNC_L2|TMA|TMA_SMEM|PRODUCT)\("
+LOGGING = rf"(PROBE_MARK|PROBE_VALUE|PROBE_ROLE|{'|'.join(kinds.MACROS)})\("
 
 
 def read(*lines, file="x.cu", **defines):
@@ -91,7 +91,7 @@ def test_a_width_may_be_a_constant_and_stripping_the_probes_leaves_the_lines_in_
     with pytest.raises(BuildError, match="x.cu:1: "):
         read(*lines, OTHER=2)
     for name, text in sorted({file for spec in KERNELS.values() for file in spec.files}):
-        if name not in ("probe.cuh", "hopper.cuh", "children.cuh"):  # they define the probes
+        if name not in ("probe.cuh", "hopper.cuh", "bulk_store.cuh", "children.cuh"):  # they define the probes
             stripped = probes.strip_probes(text)
             assert "PROBE_" not in stripped and len(stripped.splitlines()) == len(text.splitlines()), name
 
@@ -193,16 +193,21 @@ def test_the_largest_key_is_logged_as_it_is_and_small_types_as_their_number(smal
 
 # ---- the table of access kinds ----
 
-PROBE, COMMON, HOPPER = ((DEVICE / name).read_text() for name in ("probe.cuh", "common.cuh", "hopper.cuh"))
+PROBE, COMMON, *HOPPER = (
+    (DEVICE / name).read_text() for name in ("probe.cuh", "common.cuh", "hopper.cuh", "bulk_store.cuh")
+)
+HOPPERS = "".join(HOPPER)
 
 
 def test_the_tables_macros_are_those_of_the_header_its_comment_and_every_kernel():
     unprobed, probed = PROBE.split("#ifndef PROBED")[1].split("#else\n\n")
-    probed_of_hopper, unprobed_of_hopper = HOPPER.split("#ifdef PROBED")[1].split("#endif")[0].split("#else")
-    off = set(re.findall(r"#define (PROBE_\w+)\(\.\.\.\) \(\(void\)0\)", unprobed + unprobed_of_hopper))
+    for header in HOPPER:
+        of_header = header.split("#ifdef PROBED")[1].split("#endif")[0].split("#else")
+        probed, unprobed = probed + of_header[0], unprobed + of_header[1]
+    off = set(re.findall(r"#define (PROBE_\w+)\(\.\.\.\) \(\(void\)0\)", unprobed))
     assert off - {"PROBE_MARK", "PROBE_VALUE", "PROBE_ROLE"} == set(kinds.MACROS)
     calls = r"#define (PROBE_\w+)\(\.\.\.\) probe_writer\.access\(PROBE_HERE, (?:AccessKind::)?(\w+),"
-    on = dict(re.findall(calls, probed + probed_of_hopper))
+    on = dict(re.findall(calls, probed))
     assert {macro: event.lower() for macro, event in on.items()} == kinds.MACROS
     said = PROBE.split("#pragma once")[0]
     assert set(re.findall(r"#define (PROBE_[A-Z_0-9]+)", PROBE)) - {"PROBE_HERE"} == set(
@@ -215,12 +220,14 @@ def test_the_tables_macros_are_those_of_the_header_its_comment_and_every_kernel(
 
 def test_the_shim_compares_the_same_events_and_a_kind_is_known_by_name_and_by_event_and_space():
     listed = re.search(r"enum class AccessKind \{ (.*) \};", COMMON)[1].lower().split(", ")
-    more = {int(number): name.lower() for name, number in re.findall(r"\b([A-Z_]+) = AccessKind\((\d+)\)", HOPPER)}
+    more = {
+        int(number): name.lower() for name, number in re.findall(r"\b([A-Z_]+) = AccessKind\((\d+)\)", "".join(HOPPER))
+    }
     assert (*listed, *(more[number] for number in range(len(listed), len(listed) + len(more)))) == kinds.EVENTS
-    named = re.search(r"KIND_NAMES\[\] = \{(.*)\};", (DEVICE / "simt" / "simt.h").read_text())[1]
+    named = re.search(r"KIND_NAMES\[\] = \{(.*?)\};", (DEVICE / "simt" / "simt.h").read_text(), re.S)[1]
     assert tuple(re.findall(r'"(\w+)"', named)) == kinds.EVENTS
     assert len({kind.name for kind in kinds.KINDS}) == len(kinds.KINDS)
     assert all(kinds.kind_of(kind.event, kind.space) is kind for kind in kinds.KINDS)
     assert kinds.READS == ("load", "ldmatrix", "tma", "product")
-    assert kinds.WRITES == ("store", "cp_async", "cp_async_l2", "tma_smem", "atomic")
+    assert kinds.WRITES == ("store", "cp_async", "cp_async_l2", "tma_smem", "tma_store", "atomic")
     assert {kind.direction for kind in kinds.KINDS if kind.event in kinds.READS} == {"read"}

@@ -42,7 +42,7 @@ def run(request):
 
 
 def test_every_rung_is_shown_shared_tiles_are_refused_and_a_matrix_is_found_in_either_order():
-    assert len(RUNGS) == 7 and len(ROLES) == 3 and OPTIMISTIC == ["12_optimistic"]
+    assert len(RUNGS) == 8 and len(ROLES) == 4 and OPTIMISTIC == ["12_optimistic", "13_short"]
     assert all(tiling.accepts(KERNELS[name]) and softmax_rows.accepts(KERNELS[name]) for name in RUNGS)
     request = Request(KERNELS["10_warp_roles"], SixteenBitProblem(128 * 140, num_heads=1))
     with pytest.raises(ProblemError, match="140 query tiles for 132 blocks of 10_warp_roles"):
@@ -118,7 +118,7 @@ def test_a_row_agrees_with_float64_at_every_step(run):
 def test_each_step_says_what_the_other_role_is_at(name, cpu_run):
     run = cpu_run(name, SixteenBitProblem(256, num_heads=1), small_tiles(name), Scope(1))
     frames = tiling.explain(run).frames
-    asks = next(f for f in frames if f["phase"] == "prefetch_tile" and f["tile"] == 1)
+    asks = next(f for f in frames if f["phase"] in ("prefetch_tile", "prefetch") and f["tile"] == 1)
     assert "asks the copy engine (TMA) to bring K rows 64 to 127 (8,192 bytes)" in asks["details"]
     assert "Meanwhile, the consumer is at " in asks["sentence"]
     assert any("consumer, tile 0, scores: has the tensor cores fetch K" in f["details"] for f in frames)
