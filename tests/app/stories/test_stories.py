@@ -8,7 +8,7 @@ from itertools import combinations
 
 import pytest
 from conftest import last_of_each_kind
-from pages import flat, open_page, page_of, texts_in, words, wrong_plural
+from pages import asked, flat, open_page, page_of, texts_in, told, words, wrong_plural
 
 from app import course
 from app.stories import STORIES, rail, stops
@@ -167,9 +167,11 @@ def test_a_stop_opens_with_its_choices_picture_and_questions_and_names_its_probl
     assert not page.asked.error and not page.asked.told
     assert {name: page.asked.link[name] for name in stop.choices} == stop.choices
     check_words(page)
-    ids = [question["id"] for question in page.stage.questions]
-    assert not set(stop.questions) - set(ids), f"{stop.story} asks {ids}"
-    assert stop.questions or stop.story == "checks"
+    questions = asked(page.made.questions)
+    assert not set(stop.questions) - set(questions), f"{stop.story} asks {[*questions]}"
+    assert stop.questions and len(questions) >= 2 or stop.story == "checks"
+    assert not told([questions[name] for name in stop.questions], page.made)
+    assert 8 < len(page.story.look) < 400
     assert not stop.picture or stop.picture in [view["id"] for view in page.stage.views]
     for moment in (stop.deeper, stop.paper):
         assert not moment or moment.link.startswith("https://") or moment.link.partition("?")[0] in STORIES
