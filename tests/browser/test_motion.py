@@ -132,11 +132,3 @@ def test_who_prefers_reduced_motion_gets_none(stepped):
     page.evaluate("pass(1000)")
     press(page, "ArrowRight")
     assert page.evaluate("waits()")
-
-
-def test_the_start_page_moves(visit):
-    page = visit("/", viewport=SIZES["desk"], wait=".wg .start [data-alive]")
-    page.wait_for_function("window.clock?.count > 2 && window.clock.pace > 0", timeout=60_000)
-    page.wait_for_function("window.clock.step > 1", timeout=60_000)
-    page.evaluate("document.querySelector('.wg .start [data-action=play]').click()")
-    assert page.evaluate("window.clock.pace") == 0

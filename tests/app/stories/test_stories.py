@@ -8,7 +8,7 @@ from itertools import combinations
 
 import pytest
 from conftest import last_of_each_kind
-from pages import flat, open_page, page_of, texts_in, words, wrong_plural
+from pages import asked, flat, open_page, page_of, texts_in, told, words, wrong_plural
 
 from app import course
 from app.stories import STORIES, rail, stops
@@ -154,11 +154,21 @@ def check_words(page):
         assert PLACE.search(where.get("place", "")) or any(map(PLACE.search, texts)), timed
 
 
-@pytest.mark.parametrize("stop", stops(current()), ids=lambda stop: stop["name"])
-def test_each_stop_names_its_problem_and_the_card_and_date_of_its_figures(stop):
-    choices = "&".join(f"{name}={value}" for name, value in {**stop["choices"], **backend(stop["story"])}.items())
-    page = open_page(f"{stop['story']}?{choices}")
+@pytest.mark.parametrize("stop", course.stops(), ids=lambda stop: stop.name)
+def test_a_stop_opens_with_its_choices_picture_and_questions_and_names_its_problem_and_the_card_and_date(stop):
+    choices = {"stop": stop.name, **backend(stop.story), **stop.choices}
+    page = open_page(f"{stop.story}?" + "&".join(f"{name}={value}" for name, value in choices.items()))
+    assert not page.asked.error and not page.asked.told
+    assert {name: page.asked.link[name] for name in stop.choices} == stop.choices
     check_words(page)
+    questions = asked(page.made.questions)
+    assert not set(stop.questions) - set(questions), f"{stop.story} asks {[*questions]}"
+    assert stop.questions and len(questions) >= 2 or stop.story == "checks"
+    assert not told([questions[name] for name in stop.questions], page.made)
+    assert 8 < len(page.story.look) < 400
+    assert not stop.picture or stop.picture in [view["id"] for view in page.stage.views]
+    for moment in (stop.deeper, stop.paper):
+        assert not moment or moment.link.startswith("https://") or moment.link.partition("?")[0] in STORIES
 
 
 @pytest.mark.parametrize(("path", "kernel"), TRIED)  # the other pairs when there is time

@@ -265,16 +265,6 @@ def test_torch_is_only_asked_for_contexts_of_one_length_without_alibi():
     for odd in (PagedProblem((20, 21)), PagedProblem((20, 20), alibi=True)):
         with pytest.raises(PeerUnavailable, match="contexts of one length without ALiBi"):
             odd.peer_inputs(odd.inputs())
-    assert problem.bench_columns == {
-        "seq_len": 20,
-        "batch": 2,
-        "num_heads": 8,
-        "num_kv_heads": 2,
-        "head_dim": 64,
-        "causal": False,
-        "dtype": "float32",
-    }
-    assert PagedProblem((20, 21)).bench_columns == {}
 
 
 def test_v1_and_v2_log_the_same_walk_from_the_same_lines():
