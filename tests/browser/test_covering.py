@@ -71,7 +71,7 @@ def test_a_small_picture_has_no_short_form_of_a_covered_formula(visit):
 
 
 def test_a_sentence_with_the_answer_is_hidden_whole(visit):
-    page, questions = opened(visit, "in_registers")
+    page, questions = opened(visit, "occupancy")
     question = next(question for question in questions if question["hides"])
     turn_to(page, questions, question["id"])
     frames = page.evaluate("document.querySelector('.wg').stage.frames.map(frame => frame.sentence)")
