@@ -7,7 +7,9 @@ import pytest
 from browser.test_covering import opened, turn_to
 from playwright.sync_api import expect
 
-PICTURE = "/online_softmax?kernel=03_flash&seq_len=32&BLOCK_Q=8&BLOCK_KV=8&at_tile=3&row=2&picture=drag&step=7&backend=cpu"
+PICTURE = (
+    "/online_softmax?kernel=03_flash&seq_len=32&BLOCK_Q=8&BLOCK_KV=8&at_tile=3&row=2&picture=drag&step=7&backend=cpu"
+)
 
 
 def headline(page):

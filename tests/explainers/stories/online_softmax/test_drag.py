@@ -1,11 +1,8 @@
 """The picture `drag`: its rule against runs of 03_flash, and its numbers against the trace."""
 
-import json
-import subprocess
-from pathlib import Path
-
 import numpy as np
 import pytest
+from hand_rules import applied
 
 from explainers.models import softmax_rows
 from explainers.stories.online_softmax import drag, online_softmax
@@ -14,7 +11,6 @@ from explainers.story.glossary import short
 from kernels.core.scope import Scope
 from kernels.families.dense.problem import DenseProblem
 
-RULE = Path(__file__).parents[3] / "app" / "stage" / "rule.mjs"
 SMALL = (("BLOCK_Q", 8), ("BLOCK_KV", 8))
 PROBLEM = {"seq_len": 32, "num_heads": 2, "head_dim": 32}
 TOLERANCE = 2e-6  # of the largest value
@@ -25,12 +21,6 @@ RUNS = {  # name -> fields, constants, and the rule's switches
     "no max": ({}, [("SUBTRACT_MAX", 0)], {"subtract": False}),
     "no max, large scores": ({"score_scale": 60.0}, [("SUBTRACT_MAX", 0)], {"subtract": False}),
 }
-
-
-def states(cases: list) -> list:
-    """The rule's states of each case, as the browser computes them."""
-    run = subprocess.run(["node", RULE], input=json.dumps(cases), capture_output=True, text=True, check=True)
-    return json.loads(run.stdout)
 
 
 def of_rows(run):
@@ -59,7 +49,7 @@ def test_the_rule_under_a_hand_agrees_with_every_row_of_a_run(cpu_run, name):
     rows = list(of_rows(run))
     assert len(rows) == 64
     cases = [[scores.tolist(), v.ravel().tolist(), 8, how] for scores, v, _ in rows]
-    for (_, _, each), found in zip(rows, states(cases), strict=True):
+    for (_, _, each), found in zip(rows, applied("onePass", cases), strict=True):
         assert len(each) == len(found) == 4
         for (m, l, factor, o), state in zip(each, found, strict=True):
             for due, value in ((m, state["m"]), (l, state["l"]), (factor, state["factor"]), (o, state["o"])):
