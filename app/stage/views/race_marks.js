@@ -51,7 +51,8 @@ export function raceMarks(at, now, paint) {
   made.rect('memory', [0, at.top, at.width, at.height - at.top], { fill: paint.panel });
   now.sides.forEach((side, n) => addSide(made, at, now, side, n, paint));
   made.add('border', 'line', [at.half, at.top, 0, at.height - at.top], { stroke: paint.border });
-  made.text('memory is', [at.width - at.pad, at.top + 1.3 * at.em], 'device memory', { align: 'right' });
+  if (!at.narrow)
+    made.text('memory is', [at.width - at.pad, at.top + 1.3 * at.em], 'device memory', { align: 'right' });
   return made.list;
 }
 
