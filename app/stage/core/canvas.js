@@ -88,7 +88,9 @@ export function canvasView(host, { clock }, view) {
       marks = view.marks(now(step)).filter(mark => !mark.hint || !clock.covers.length);
     areas = [...(view.areas?.(now(step)) ?? []), ...marks.filter(mark => mark.datum)];
     [drawn, origin] = [step, before === step ? origin : before];
-    if (before === step && least === 1) motion.change(marks);
+    if (view.live)
+      motion.show(marks); // the view moves them itself
+    else if (before === step && least === 1) motion.change(marks);
     else if (before >= 0 && Math.abs(step - before) === 1)
       motion.go(marks, { ms: view.ms?.(step), back: step < before });
     else motion.show(marks);

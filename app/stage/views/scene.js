@@ -193,9 +193,10 @@ export default function (host, { meta, title, columns: data }, context) {
     return made.list;
   };
   // An arrow from thing to thing, down through the gaps beside the narrower one.
+  /** @type {(made: Marks, step: number, n: number, ends: Thing[]) => void} */
   const lead = (made, step, n, ends) => {
-    const same = (one, other) => matches(one, other) && matches(other, one),
-      rectOf = datum => made.list.find(mark => mark.datum && same(mark.datum, datum))?.rect,
+    const same = (/** @type {Thing} */ one, /** @type {Thing} */ other) => matches(one, other) && matches(other, one),
+      rectOf = (/** @type {Thing} */ datum) => made.list.find(mark => mark.datum && same(mark.datum, datum))?.rect,
       [a, b] = ends.map(rectOf);
     if (!a || !b) return;
     const gap = 0.4 * size.em,

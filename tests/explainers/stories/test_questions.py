@@ -173,7 +173,7 @@ def row_of(run):
     story = online_softmax.explain(run, row)
     ordinary = softmax_rows.is_ordinary(run.request.kernel)
     own = factor_questions.questions(story, ordinary)
-    more = row_questions.ordinary_row(story.frames, story.first_wrong, ordinary, story.o_values.shape[1])
+    more = row_questions.ordinary_row(story.frames, story.first_wrong, ordinary)
     return row, story, ordinary, asked([*own, *more])
 
 
@@ -192,8 +192,7 @@ def test_how_often_the_max_rises_is_what_float64_says_of_the_scores(dense):
             right(found["before_max"]).startswith("After the last score")
             and f"all {keys} scores" in found["before_max"].why
         )
-    assert ("raises" in found) == ("rescale" in found)
-    if "rescale" in found:
+    if "raises" in found:
         best, rises = -math.inf, []
         for last in story.tiles["last"]:
             top = scores[: last + 1].max()
@@ -201,12 +200,6 @@ def test_how_often_the_max_rises_is_what_float64_says_of_the_scores(dense):
                 rises.append(int(scores[: last + 1].argmax()))
             best = top
         assert found["raises"].answer == found["raises"].shows == {"kind": "score", "index": rises[0]}
-        assert right(found["rescale"]).endswith("e^(old max - new max)")
-        factor = next(f["rescale"] for f in story.frames[found["rescale"].step :] if f["rescale"] is not None)
-        assert glossary.short(factor) in found["rescale"].why and glossary.logged(factor) in found["rescale"].hides
-    if "kept" in found:
-        assert right(found["kept"]) == "Only m, l and its row of O"
-        assert f"keeps {2 + problem.head_dim} numbers" in found["kept"].why
     for question in found.values():
         if question.kind == "options":
             assert question.reasons.index("") == question.answer and question.reasons.count("") == 1
