@@ -105,7 +105,7 @@ class Ours:
         return self._kernel.copies(sets or _count(self._kernel.set_bytes))
 
     def spans(self, mode: str) -> list[list[float]]:
-        """Of the last chain of a stream or a graph, by the timeline build. The median of several runs."""
+        """The last chain of a stream or a graph, by the timeline build: the median of several runs."""
         import cupy
 
         plan = self._request.plan

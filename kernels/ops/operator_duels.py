@@ -55,7 +55,7 @@ class Case:
 
     @property
     def flops(self) -> int:
-        """Of the products under the mask. The backward has five products, and the forward two."""
+        """The operations under the mask. The backward has five products, and the forward two."""
         products = 7 if self.trains else 2
         return products * self.batch * self.num_heads * self.tokens * (self.tokens + 1) * self.head_dim
 
@@ -129,7 +129,7 @@ def _noted(codes: dict[str, str]) -> Callable[[binding.Bound, dict[str, Tensor]]
 
 
 def _first(case: Case, made: Sequence[Tensor]) -> tuple[Tensor, ...]:
-    """Of each output, the first KV head of the first sequence and its query heads."""
+    """The first KV head of the first sequence, and its query heads, in each output."""
     group = case.num_heads // case.num_kv_heads
     return tuple(x[:1, : group if n == 0 else 1].detach().double() for n, x in enumerate(made))
 

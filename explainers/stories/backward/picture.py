@@ -167,7 +167,7 @@ def _matrix(part: str, steps: Sequence[Row], data: Row, columns: dict[str, np.nd
 
 
 def _size(part: str, windows: list[tuple[int, int, int, int, int]], steps: Sequence[Row], data: Row) -> tuple[int, int]:
-    """The most rows and columns. Of a part without numbers: those of the largest tile."""
+    """The most rows and columns. A part without numbers has the size of the largest tile."""
     if windows:
         return max(w[1] for w in windows), max(w[2] for w in windows)
     longest = {

@@ -142,7 +142,7 @@ def _opening(rows: list[Row]) -> list[Row]:
 
 
 def joined(rows: list[Row]) -> list[Row]:
-    """The rows, with one row in place of all of a later tile of a launch: they repeat those of the first tile."""
+    """The rows, with one row in place of all of a later tile of a launch, as its rows repeat the first tile."""
     found, first = list[Row](), dict[tuple[int, int], object]()
     for row in rows:
         block = row["launch"], row["block"]
