@@ -209,8 +209,10 @@ flash(const __grid_constant__ TensorMap Q_map, const __grid_constant__ TensorMap
     };
     tile = 1;
     NO_UNROLL while (!OPTIMISTIC && tile < work.tiles) step(P_even_rmem, P_even_rmem);
-    NO_UNROLL while (tile + 1 < work.tiles) step(P_even_rmem, P_odd_rmem), step(P_odd_rmem, P_even_rmem);
-    if (tile < work.tiles) {
+    NO_UNROLL while (OPTIMISTIC && tile + 1 < work.tiles) {
+      step(P_even_rmem, P_odd_rmem), step(P_odd_rmem, P_even_rmem);
+    }
+    if (OPTIMISTIC && tile < work.tiles) {
       step(P_even_rmem, P_odd_rmem);
       UNROLL for (int i = 0; i < BLOCK_KV / 4; ++i) P_even_rmem[i] = P_odd_rmem[i];
     }
