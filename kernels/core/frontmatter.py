@@ -21,7 +21,7 @@ from kernels.errors import FrontMatterError
 WORDS = ("title", "idea", "changed", "costs", "limits", "source")  # the texts for readers
 ProblemOf = Callable[[str, str], type[Problem]]
 KEYS: Keys = {
-    **dict.fromkeys((*WORDS, "family", "problem", "formerly", "changed_from", "requires", "in_order"), TEXT),
+    **dict.fromkeys((*WORDS, "family", "problem", "formerly", "changed_from", "requires", "in_order", "rounds"), TEXT),
     **dict.fromkeys(("rung", "tensor_products"), (int, "a whole number")),
     **dict.fromkeys(("launches", "constants", "scratch", "tuned")),
     **{"graph": FLAG, "watch": (dict, "a table [watch]")},
@@ -104,6 +104,7 @@ def _read(path: Path, files: tuple[tuple[str, str], ...], problem_of: ProblemOf)
         tensor_products=table.get("tensor_products", 0),
         formerly=table.get("formerly", ""),
         in_order=table.get("in_order", ""),
+        rounds=table.get("rounds", ""),
         graph=table.get("graph", False),
         watch=tuple(watch_text(name, line, said) for line, said in entries.items()),
         copy_texts=plan_tables.copies(name, table),

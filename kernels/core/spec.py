@@ -51,6 +51,7 @@ class KernelSpec:
     formerly: a former name. Links and scripts may still use it.
     watch: the marked lines of a plain kernel.
     in_order: an expression. If it holds, blocks add to sums in global memory in a fixed order.
+    rounds: an expression. If it holds, a row's largest weight may be rounded, which torch never does.
     graph: whether a GPU runs its launches as one CUDA graph.
     why: the reason for the cost of each named value of its constants, or of the kernel. May be empty.
     waits: the main wait of each of these, in a word or two. May be empty.
@@ -79,6 +80,7 @@ class KernelSpec:
     conditions: tuple[Condition, ...] = ()
     formerly: str = ""
     in_order: str = ""
+    rounds: str = ""
     watch: tuple[WatchText, ...] = ()
     graph: bool = False
     copy_texts: tuple[CopyText, ...] = ()
@@ -177,8 +179,15 @@ class KernelSpec:
 
     def adds_in_order(self, problem: Any, settings: Any) -> bool:
         """Whether blocks add to sums in global memory in a fixed order, with these constants."""
+        return self._holds("in_order", problem, settings)
+
+    def may_round(self, problem: Any, settings: Any) -> bool:
+        """Whether a row's largest weight may be rounded, with these constants."""
+        return self._holds("rounds", problem, settings)
+
+    def _holds(self, key: str, problem: Any, settings: Any) -> bool:
         names = {**self._problem_names(problem), **dict(settings)}
-        return bool(self.in_order and evaluate(self.in_order, names, f"{self.path.name}: in_order"))
+        return bool(getattr(self, key) and evaluate(getattr(self, key), names, f"{self.path.name}: {key}"))
 
     # ---- plans ----
 

@@ -1,7 +1,7 @@
 """The kernel of a call: the fastest by recorded times of all kernels that fit its types, its shapes and the device.
 
 The table of measured choices comes first (kernels/measure/choices.py), with constants too. Without a case there, the
-kernel's nearest recorded time counts.
+kernel's nearest recorded time counts. A kernel that may round a row's largest weight comes last. Its name brings it.
 
 Nothing here names a kernel. A problem's class makes its problem from the call, the opening comment of a .cu declares
 its limits, and the tables of kernels/recordings/ have the times.
@@ -113,7 +113,18 @@ def _reasons(call: Call, device: Device, refused: dict[str, str]) -> str:
 
 
 def _in_order(problems: dict[KernelSpec, Problem], device: Device) -> Iterator[tuple[KernelSpec, choices.Variant]]:
-    """The kernels, the fastest first: those of the measured choice with their constants, then all as tuned."""
+    """The kernels, the fastest first: those of the measured choice with their constants, then all as tuned, and at the
+    end those that may round a row's largest weight."""
+    found = [*_by_time(problems, device)]
+
+    def rounds(one: tuple[KernelSpec, choices.Variant]) -> bool:
+        spec, variant = one
+        return spec.may_round(problems[spec], spec.settings_for(problems[spec], variant))
+
+    return iter(sorted(found, key=rounds))
+
+
+def _by_time(problems: dict[KernelSpec, Problem], device: Device) -> Iterator[tuple[KernelSpec, choices.Variant]]:
     by_name = {spec.name: spec for spec in problems}
     for problem in dict.fromkeys(problems.values()):
         for measured in choices.fastest(problem, device):
