@@ -96,6 +96,16 @@ def test_an_operator_takes_no_kernel_that_may_round_a_rows_largest_weight_unless
     assert KERNELS["12_optimistic"].may_round(LONG, KERNELS["12_optimistic"].settings_for(LONG))
 
 
+def test_without_a_case_an_operator_takes_an_exact_build_of_a_kernel_whose_tuned_one_rounds(monkeypatch):
+    device = nearest_times.recorded_device()
+    monkeypatch.setattr(choice, "_rank", lambda spec, *_: (0.0 if spec.name == "13_short" else 1.0, 0.0))
+    monkeypatch.setattr(choices, "fastest", lambda *_: [])
+    chosen = choice.choose(call_of(LONG), device)
+    assert chosen.kernel.name == "13_short" and dict(chosen.settings)["OPTIMISTIC"] == 0
+    named = choice.choose(call_of(LONG), device, "13_short")
+    assert dict(named.settings)["OPTIMISTIC"] == 1
+
+
 def test_a_kernel_with_another_code_has_no_case(recorded, monkeypatch):
     path = tables.path_of(choices.KIND, recorded.name)
     table, where = tables.load(path)
