@@ -656,7 +656,7 @@ class Scene:
     legend: [colour, text]. A colour is one of Thing.colour, "ring" for a frame, "hatch" for a wait, "sign" for numbers
         below and above 0, or "" for a text only.
     flights: at each step the ways of numbers from grid to grid: [part, cell, part, cell].
-    ways: at each step the arrows from thing to thing, each by its datum.
+    ways: at each step the arrows from thing to thing, each by its datum, while no question is open.
     note: under the picture, one for all steps or one for each.
     turns: buttons under it: a choice, its value, the text, and whether the button works at each step.
     """

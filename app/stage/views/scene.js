@@ -220,7 +220,7 @@ export default function (host, { meta, title, columns: data }, context) {
             ]),
       ],
       ...{ stroke: theme(host).text, head: 0.4 * size.em, ease: 'both', grown: 1, enter: { grown: 0 } },
-      ...{ span: [0.4 * n, 0.5 + 0.4 * n], out: [0, 0.15] },
+      ...{ span: [0.4 * n, 0.5 + 0.4 * n], out: [0, 0.15], hint: true },
     });
   };
   // Numbers on their way from a cell of one grid to a cell of another.

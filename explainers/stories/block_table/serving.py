@@ -107,7 +107,7 @@ def picture(
         [
             [requests],
             [kv_cache.pool(frames, size, layout, "outlined: written in this step, dashed: freed")],
-            [kv_cache.free_list(frames)],
+            [replace(kv_cache.free_list(frames), roomy=True)],
             [kv_cache.usage_bars(frames, scenario.max_len)],
         ],
         legend=legend,
