@@ -400,7 +400,7 @@ def pieces(story: fragments.Story) -> list[stage.View]:
                 texts=[str(piece) for piece in at],
             )
         )
-        said = WORDS.say("turns", {"turns": most})
+        said = WORDS.say("turns", {"title": title, "turns": most})
         turns.append(scene.Lines(lines=[scene.Line(texts=[said], bold=True, datum={"side": side, "turns": 1})]))
     legend = [(part_of(b), WORDS.say("taken", {})), ("", WORDS.say("numbers", {}))]
     return [scene.view("pieces", "Rows in the banks", [line, turns], legend=legend)]
