@@ -179,7 +179,7 @@ class FragmentsMeta(TypedDict):
 
 
 def view(run: Run, story: fragments.Story) -> stage.View:
-    """The picture `fragments`. Of what no shown product has, nothing is sent."""
+    """The picture `fragments`. It sends only the elements of shown products."""
     matrices, columns = story.matrices, dict[str, np.ndarray]()
     fetches = [(f.place, f.wavefronts, f.ideal) for f in story.fetches]
     different = {fetch: n for n, fetch in enumerate(dict.fromkeys(fetches))}
