@@ -179,7 +179,7 @@ class FragmentsMeta(TypedDict):
 
 
 def view(run: Run, story: fragments.Story) -> stage.View:
-    """The picture `fragments`. Of what no shown product has, nothing is sent."""
+    """The picture `fragments`. It sends only the elements of shown products."""
     matrices, columns = story.matrices, dict[str, np.ndarray]()
     fetches = [(f.place, f.wavefronts, f.ideal) for f in story.fetches]
     different = {fetch: n for n, fetch in enumerate(dict.fromkeys(fetches))}
@@ -400,7 +400,7 @@ def pieces(story: fragments.Story) -> list[stage.View]:
                 texts=[str(piece) for piece in at],
             )
         )
-        said = WORDS.say("turns", {"turns": most})
+        said = WORDS.say("turns", {"title": title, "turns": most})
         turns.append(scene.Lines(lines=[scene.Line(texts=[said], bold=True, datum={"side": side, "turns": 1})]))
     legend = [(part_of(b), WORDS.say("taken", {})), ("", WORDS.say("numbers", {}))]
     return [scene.view("pieces", "Rows in the banks", [line, turns], legend=legend)]
