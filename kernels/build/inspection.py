@@ -20,8 +20,7 @@ def inspect(kernel: KernelSpec, problem: Problem, settings: Settings, arch: str 
     builds: timed and probed -> compiler, sizes, and an entry for each launch with static and dynamic shared bytes.
     cannot_run: sentences on the missing resources of this architecture. Empty if the timed build can run.
     Raises ProblemError for an unknown arch and for one without the kernel's instructions, BuildError, or
-    BackendUnavailable without NVRTC.
-    """
+    BackendUnavailable without NVRTC or nvdisasm."""
     nvrtc.Toolchain(arch)  # refuses an unknown one
     kernel.check_architecture(problem, arch)
     request = Request(kernel, problem, tuple(kernel.settings(settings).items()))

@@ -28,7 +28,7 @@ from kernels.core.request import Request
 from kernels.core.tolerance import worst
 from kernels.errors import OutOfMemory, ProblemError, WarpglassError
 from kernels.families.tensor_cores.problem import SixteenBitProblem
-from kernels.measure import clock, judging, load, protocol
+from kernels.measure import judging, load, protocol
 from kernels.measure.bench_rows import problem_text, settings_text
 from kernels.measure.in_worker import in_worker
 from kernels.recordings.tables import Case, Cases, RecordedTable, Row, by
@@ -145,7 +145,7 @@ def meet(problem: Problem, entries: Sequence[tuple[str, Variant]]) -> list[Row]:
         runs = [_judged(row, problem, variant, inputs) for row, (_, variant) in zip(rows, entries)]
         running = [(row, one) for row, one in zip(rows, runs) if one]
         for row, one in running:
-            row["first_us"] = round(float(np.median(clock.time_runs(one, 5))), 3)
+            row["first_us"] = round(float(np.median(load.time_runs(one, 5))), 3)
         best = min((float(str(row["first_us"])) for row, _ in running), default=math.inf)
         for row, _ in running:
             row["status"] = "ok" if float(str(row["first_us"])) <= SLOWER * best else "slow"

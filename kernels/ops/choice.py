@@ -113,7 +113,7 @@ def _reasons(call: Call, device: Device, refused: dict[str, str]) -> str:
 
 
 def _in_order(problems: dict[KernelSpec, Problem], device: Device) -> Iterator[tuple[KernelSpec, choices.Variant]]:
-    """The kernels, the fastest first: those of the measured choice with their constants, then all as tuned."""
+    """The kernels, the fastest first: the measured choice with its constants, then all as tuned."""
     by_name = {spec.name: spec for spec in problems}
     for problem in dict.fromkeys(problems.values()):
         for measured in choices.fastest(problem, device):

@@ -78,7 +78,7 @@ def test_the_next_press_cuts_a_motion_a_printed_page_shows_its_end_and_a_fast_cl
       jump(3); const due = pixels(); jump(2); jump(1);
       walk(2); pass(130); const half = waits();
       clock.set(3, 'user'); const first = waits();
-      pass(259); const late = waits(); pass(1);
+      pass(239); const late = waits(); pass(1);
       return [[half, first, late], waits(), pixels() === due];
     }""")
     assert first == [True, True, True]

@@ -202,7 +202,8 @@ def _reduction(run: Run, logged: pd.DataFrame) -> Walk:
     size = int(np.prod(run.request.plan.launches[0].block))
     state, parts = [FULL] * size, list[_Part]()
     numbers = np.concatenate([np.ravel(array) for array in run.request.problem.inputs().values()]).astype(float)
-    in_words = _adds_words(logged)
+    first = logged[(logged.number == 1) & (logged.space == "shared")]
+    in_words = bool(first.event.isin(WRITES).any())  # it writes words, so its other numbers are done with
     # The clock starts behind the first barrier. A read behind the last barrier comes after its end.
     last = logged.cut.max()
     timed = (logged.number > 0) | ((logged.number == 0) & (logged.phase == MEET))
@@ -246,12 +247,6 @@ def _sum_said(numbers: np.ndarray, adds: pd.DataFrame, pairs: Sequence[int]) -> 
         return ""
     terms = f"{before[at]:g} + {before[other]:g}".replace("+ -", "- ")
     return f"number {at} + number {other}: {terms} = {numbers[at]:g}".replace("-", "\u2212")
-
-
-def _adds_words(logged: pd.DataFrame) -> bool:
-    """Whether the first addition writes words of shared memory, so that its other numbers are done with."""
-    first = logged[logged.number == 1]
-    return bool(((first.space == "shared") & first.event.isin(WRITES)).any())
 
 
 # ---- tiles ----

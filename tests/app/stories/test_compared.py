@@ -132,7 +132,7 @@ def test_as_timed_and_a_what_if_of_a_link_are_taken_or_told(begun):
     assert not made.told and choices["a_what_if"]["value"] == "RESCALE" and made.link["a_RESCALE"] == "0"
     made, _ = asked({**begun, "a_what_if": "RECALL", "as_timed": "yes"})
     assert made.told == [
-        "as_timed is 'yes'. It can only be timed.",
+        "as_timed is 'yes'. It must be one of timed.",
         "a_what_if is 'RECALL'. It must be one of none, SUBTRACT_MAX, RESCALE.",
     ]
 

@@ -10,7 +10,7 @@ from pages import open_page, page_of, words
 
 from app.measured import measuring
 from app.stories import start
-from explainers.stories.timing import times as recorded_times
+from explainers.stories.timing import sweeps as timed_sweeps
 from kernels.catalog import KERNELS
 from kernels.errors import BuildError, WorkerDied
 from kernels.measure import bench
@@ -209,9 +209,9 @@ def test_the_timing_page_says_that_nothing_is_recorded(times):
 
 
 def test_every_recorded_sweep_can_be_looked_at(times):
-    sweeps = recorded_times.known((), measuring.times()).found
-    assert len(sweeps) == 2
-    for sweep in sweeps:
+    found = timed_sweeps.known((), measuring.times()).sweeps
+    assert len(found) == 2
+    for sweep in found:
         page = open_page(f"timing?sweep={sweep}")
         assert page.stage.frames and not page.stage.told and not page.asked.told
 

@@ -14,13 +14,12 @@ from app import course
 from app.stories import STORIES, rail, stops
 from app.web import asking
 from app.web.modules import modules
-from explainers.stories.precision.replay import STAGES
+from explainers.stories.precision.rounding import STAGES
 from explainers.story import glossary
 from kernels.catalog import KERNELS, current
 from kernels.run import workers
 
 MAX_BYTES = 1_000_000  # of a stage, as it is sent
-LARGEST = {("tensor_cores", "backward_6_overlap"): 1_200_000}  # the numbers of C after each product: make them fewer
 KERNELS_OF = [(path, kernel) for path, story in STORIES.items() for kernel in page_of(story.path).kernels or ("",)]
 
 
@@ -35,12 +34,7 @@ def in_turn():
 
 
 IN_TURN = set(in_turn())
-TWICE = pytest.mark.xfail(strict=True, reason="1,002,628 bytes, since its frames travel twice (issue 48)")
-TOO_LARGE = {("tensor_cores", "backward_4_mma"): [pytest.mark.slow, TWICE]}
-TRIED = [
-    pytest.param(*pair, marks=TOO_LARGE.get(pair) or ([] if pair in IN_TURN else pytest.mark.slow))
-    for pair in KERNELS_OF
-]
+TRIED = [pytest.param(*pair, marks=[] if pair in IN_TURN else pytest.mark.slow) for pair in KERNELS_OF]
 TONES = {"good", "bad", "info"}
 BLOCKS = modules()["core/blocks.js"].partition("const MAKE = {")[2].partition("\n};")[0]
 DRAWN = set(re.findall(r"^  (\w+): ", BLOCKS, re.M))
@@ -188,7 +182,7 @@ def test_every_story_shows_every_kernel_that_it_accepts(path, kernel):
     check_state(stage)
     check_views(stage)
     check_words(page)
-    assert page.size <= LARGEST.get((path, kernel), MAX_BYTES)
+    assert page.size <= MAX_BYTES
     assert stage.views or stage.codes or stage.side or stage.summary
     if stage.provenance:
         assert stage.provenance["label"] in glossary.PROVENANCE and not stage.provenance["warnings"]

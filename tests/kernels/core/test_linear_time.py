@@ -18,7 +18,7 @@ import kernels.opening
 import kernels.run
 import kernels.trace
 import kernels.watching
-from kernels.core.signatures import is_plain_c, parameters
+from kernels.core.sources import is_plain_c, parameters
 
 PACKAGES = (
     kernels.core,

@@ -10,7 +10,7 @@ import pytest
 from kernels.build import Mode, build
 from kernels.catalog import current
 from kernels.core.request import Request
-from kernels.core.signatures import without_comments
+from kernels.core.sources import without_comments
 from kernels.errors import ProblemError
 
 ROOT = Path(__file__).parents[3]

@@ -14,10 +14,8 @@ from kernels.core.request import Request
 from kernels.core.scope import Scope
 from kernels.errors import PeerUnavailable, ProblemError
 from kernels.families.paged.cache import Fp8WriteProblem, to_fp8
-from kernels.families.paged.cascade import COLUMNS, CascadeProblem
-from kernels.families.paged.fields import FP8_MAX
-from kernels.families.paged.ranges import RangesProblem
-from kernels.families.paged.rows import K_STREAM, V_STREAM
+from kernels.families.paged.fields import FP8_MAX, K_STREAM, V_STREAM
+from kernels.families.paged.ranges import COLUMNS, CascadeProblem, RangesProblem
 from kernels.kv_cache.scenarios import PRESETS
 from kernels.kv_cache.work_list import FIELDS, work_list
 from kernels.run import execute
