@@ -101,8 +101,8 @@ class AttentionSizes(TypedDict):
 
 def attention_sizes(call: Call) -> AttentionSizes:
     """The fields of a problem for a call with q [batch, head, query, dim] and k, v [batch, head, key, dim].
-    num_kv_heads and seq_len_kv are 0 if they equal the numbers of the queries. layout: the order in memory of q, and of k if
-    q has both orders. The caller copies the other tensors to this order."""
+    num_kv_heads and seq_len_kv are 0 if they equal the numbers of the queries. layout: the order in memory of q, and of
+    k if q has both orders. The caller copies the other tensors to this order."""
     q, k = call.given("q"), call.given("k")
     heads, kv_heads, queries, keys = q.size("head"), k.size("head"), q.size("query"), k.size("key")
     return {

@@ -264,7 +264,7 @@ def _check_child(file: str, source: str, where: str, entry: dict[str, Any], pare
 WORDS = ("title", "idea", "changed", "costs", "limits", "source")  # the texts for readers
 ProblemOf = Callable[[str, str], type[Problem]]
 KEYS: Keys = {
-    **dict.fromkeys((*WORDS, "family", "problem", "changed_from", "requires", "in_order"), TEXT),
+    **dict.fromkeys((*WORDS, "family", "problem", "changed_from", "requires", "in_order", "rounds"), TEXT),
     **dict.fromkeys(("rung", "tensor_products"), (int, "a whole number")),
     **dict.fromkeys(("launches", "constants", "scratch", "tuned")),
     **{"graph": FLAG, "watch": (dict, "a table [watch]")},
@@ -345,6 +345,7 @@ def _read(path: Path, files: tuple[tuple[str, str], ...], problem_of: ProblemOf)
         instructions=(needed[2] or "") if needed else "",
         tensor_products=table.get("tensor_products", 0),
         in_order=table.get("in_order", ""),
+        rounds=table.get("rounds", ""),
         graph=table.get("graph", False),
         watch=tuple(watch_text(name, line, said) for line, said in entries.items()),
         copy_texts=copies(name, table),

@@ -48,6 +48,7 @@ class KernelSpec:
     tensor_products: the 16-bit products on tensor cores for one fp32 multiply-add, or 0 for one FMA.
     watch: the marked lines of a plain kernel.
     in_order: an expression. If it holds, blocks add to sums in global memory in a fixed order.
+    rounds: an expression. If it holds, a row's largest weight may be rounded, which torch never does.
     graph: whether a GPU runs its launches as one CUDA graph.
     why: the reason for the cost of each named value of its constants, or of the kernel. May be empty.
     waits: the main wait of each of these, in a word or two. May be empty."""
@@ -74,6 +75,7 @@ class KernelSpec:
     tensor_products: int = 0
     conditions: tuple[Condition, ...] = ()
     in_order: str = ""
+    rounds: str = ""
     watch: tuple[WatchText, ...] = ()
     graph: bool = False
     copy_texts: tuple[CopyText, ...] = ()
@@ -167,8 +169,15 @@ class KernelSpec:
 
     def adds_in_order(self, problem: Any, settings: Any) -> bool:
         """Whether blocks add to sums in global memory in a fixed order, with these constants."""
+        return self._holds("in_order", problem, settings)
+
+    def may_round(self, problem: Any, settings: Any) -> bool:
+        """Whether a row's largest weight may be rounded, with these constants."""
+        return self._holds("rounds", problem, settings)
+
+    def _holds(self, key: str, problem: Any, settings: Any) -> bool:
         names = {**self._problem_names(problem), **dict(settings)}
-        return bool(self.in_order and evaluate(self.in_order, names, f"{self.path.name}: in_order"))
+        return bool(getattr(self, key) and evaluate(getattr(self, key), names, f"{self.path.name}: {key}"))
 
     # ---- plans ----
 

@@ -144,19 +144,15 @@ def _figures(run: Run, logged: pd.DataFrame) -> dict[str, int]:
     boxes = int((logged.event == "tma").sum())
     bytes_of_boxes = int(logged[logged.event == "tma"].bytes.sum())
     meets = logged[(logged.event == MEET) & (logged.thread == 0)]
+    of_inputs = logged.tensor.astype(str).str.lower().str.removesuffix("_gmem").isin(inputs)
+    plain = (logged.space == "global") & logged.event.isin(READS) & (logged.event != "tma") & of_inputs
     return {
         "wavefronts": int(costs[costs.space == "shared"].wavefronts.sum()),
         "requests": len(read) + boxes,
         "sectors": int(read.sectors.sum()) + bytes_of_boxes // model.SECTOR,
         "barriers": len(meets),
-        "bytes": int(logged[_reads_of(logged, inputs)].bytes.sum()) + bytes_of_boxes,
+        "bytes": int(logged[plain].bytes.sum()) + bytes_of_boxes,
     }
-
-
-def _reads_of(logged: pd.DataFrame, inputs: set[str]) -> pd.Series:
-    """The records of plain reads of the inputs in global memory."""
-    names = logged.tensor.astype(str).str.lower().str.removesuffix("_gmem")
-    return (logged.space == "global") & logged.event.isin(READS) & (logged.event != "tma") & names.isin(inputs)
 
 
 def _moves(run: Run, logged: pd.DataFrame, parts: Sequence[_Part]) -> list[Move]:
@@ -167,31 +163,33 @@ def _moves(run: Run, logged: pd.DataFrame, parts: Sequence[_Part]) -> list[Move]
     costs = traced.requests(run.trace, "shared", number).costs
     sums = costs.assign(accesses=1).groupby(["apart", "warp"])[["wavefronts", "ideal", "accesses"]].sum()
     of_part = sums.index.get_level_values("apart")
-    return [_move(run, logged, part, sums[of_part == n]) for n, part in enumerate(parts)]
-
-
-def _move(run: Run, logged: pd.DataFrame, part: _Part, waves: pd.DataFrame) -> Move:
     block = int(np.prod(run.request.plan.launches[0].block))
-    working = set(map(int, part.threads))
-    done = logged[part.own & (logged.event != logged.phase) & (logged.event != MEET)]
-    return {
-        "act": part.act,
-        "part": part.part,
-        "parts": part.parts,
-        "threads": "".join("1" if thread in working else "0" for thread in range(block)),
-        "places": part.places,
-        "working": len(working),
-        "wavefronts": int(waves.wavefronts.sum()),
-        "longest": int(waves.wavefronts.max()) if len(waves) else 0,
-        "ideal": int(waves.ideal.sum()),
-        "accesses": int(waves.accesses.sum()),
-        "lines": [run.sites.find(file, line).place for file, line in done[["file", "line"]].drop_duplicates().values],
-        "tile": part.tile,
-        "later": part.later,
-        "pairs": [*part.pairs],
-        "bytes": int(logged[part.own & (logged.space == "shared")].bytes.sum()),
-        "sum": part.sum,
-    }
+    moves = list[Move]()
+    for n, part in enumerate(parts):
+        waves, working = sums[of_part == n], set(map(int, part.threads))
+        done = logged[part.own & (logged.event != logged.phase) & (logged.event != MEET)]
+        lines = done[["file", "line"]].drop_duplicates().values
+        moves.append(
+            {
+                "act": part.act,
+                "part": part.part,
+                "parts": part.parts,
+                "threads": "".join("1" if thread in working else "0" for thread in range(block)),
+                "places": part.places,
+                "working": len(working),
+                "wavefronts": int(waves.wavefronts.sum()),
+                "longest": int(waves.wavefronts.max()) if len(waves) else 0,
+                "ideal": int(waves.ideal.sum()),
+                "accesses": int(waves.accesses.sum()),
+                "lines": [run.sites.find(file, line).place for file, line in lines],
+                "tile": part.tile,
+                "later": part.later,
+                "pairs": [*part.pairs],
+                "bytes": int(logged[part.own & (logged.space == "shared")].bytes.sum()),
+                "sum": part.sum,
+            }
+        )
+    return moves
 
 
 # ---- reductions ----

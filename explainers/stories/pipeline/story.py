@@ -183,7 +183,7 @@ def picture(stories: list[BlockStory], leaders: bool = False) -> View:
     first, several = stories[0], len(stories) > 1
     spans = [step["span"] for step in first.steps]
     lasts = pd.Series([end - start for start, end in spans])
-    length = max(FEW * float(lasts.median()), float(lasts.max()))
+    length = max(FEW * float(lasts.median()), 1.02 * float(lasts.max()))
     last, begins = max(0.0, float(first.bars.end_ns.max()) - length), list[float]()
     for step, (start, end) in zip(first.steps, spans):  # from its copy on, if the whole step then is in sight
         begin = min(start - 0.2 * length, step["copied"][1] - 0.02 * length if step["copied"] else start)
