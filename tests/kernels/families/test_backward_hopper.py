@@ -36,7 +36,7 @@ def run_in_both_orders(spec, problem, fixed):
     return [{name: arrays[name].tobytes() for name in OUTPUTS} for arrays in runs]
 
 
-@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("causal", [False, pytest.param(True, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", FIXED)
 def test_a_fixed_order_gives_equal_bits_when_the_blocks_run_the_other_way(name, causal):
     """The blocks take their numbers from a counter, so the order of adds is that of the numbers."""

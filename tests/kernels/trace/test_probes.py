@@ -196,7 +196,6 @@ def test_the_largest_key_is_logged_as_it_is_and_small_types_as_their_number(smal
 PROBE, COMMON, *HOPPER = (
     (DEVICE / name).read_text() for name in ("probe.cuh", "common.cuh", "hopper.cuh", "bulk_store.cuh")
 )
-HOPPERS = "".join(HOPPER)
 
 
 def test_the_tables_macros_are_those_of_the_header_its_comment_and_every_kernel():

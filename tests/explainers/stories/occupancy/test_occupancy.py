@@ -13,8 +13,6 @@ from kernels.core.request import Request
 from kernels.families.dense.problem import DenseProblem
 from kernels.measure import timelines
 
-ON = occupancy.MACHINES["sm_90"]
-
 
 def stage_of(kernel, problem, found=None):
     build = story.Build(KERNELS[kernel], problem, (), "sm_90a", 132)
