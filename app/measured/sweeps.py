@@ -11,8 +11,7 @@ import numpy as np
 import pandas as pd
 
 from explainers.models import softmax_rows
-from explainers.stories.precision import error_tables, precision, rounding
-from explainers.stories.precision.replay import label_of
+from explainers.stories.precision import error_tables, rounding
 from explainers.story import probed
 from kernels.core.fields import fields_of
 from kernels.core.request import Request
@@ -40,10 +39,10 @@ def swept(request: Request, field: str) -> list[Request]:
 def asked(backend: str = "gpu") -> list[Request]:
     """The recorded requests: a kernel of each type, as on the page of Precision, and the first rung with an optimistic
     max. Each kernel has its tuned constants."""
-    accepted = probed.accepting(precision).values()
+    accepted = probed.accepting(rounding).values()
     first = min(filter(softmax_rows.is_optimistic, accepted), key=lambda spec: spec.rung)
     dtypes = fields_of(first.problem_type)["dtype"].metadata["allowed"]
-    wanted = [*precision.of_each_type(accepted).values(), *((first, {"dtype": dtype}) for dtype in dtypes)]
+    wanted = [*rounding.of_each_type(accepted).values(), *((first, {"dtype": dtype}) for dtype in dtypes)]
     found: dict[Request, None] = {}
     for spec, changes in wanted:
         fields = {name: value for name, value in BEGIN.items() if name in fields_of(spec.problem_type)}
@@ -60,7 +59,7 @@ def _cases(device: Device, kept: Kept | None) -> Cases:
         for field in VALUES:
             for one in swept(request, field):
                 spec, value = one.kernel, one.problem.values()[field]
-                key = spec.name, label_of(one), field, value
+                key = spec.name, rounding.label_of(one), field, value
                 cases.append(Case(f"{spec.name}, {field} {value}", [key], partial(_rows, one, field)))
     return cases, {}
 

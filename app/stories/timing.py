@@ -49,7 +49,6 @@ def key_of(state: State, known: Known) -> str:
 
 def correct(page: Page, state: State) -> list[Correction]:
     """Replaces unknown names by the defaults, in place."""
-    _rename(state, page.catalog.present_name)
     moved = _only(state, "gpus", sweeps.sources(measuring.times()))
     known = known_of(state)
     key = sweeps.find(known.sweeps, state["sweep"]) if state["sweep"] else ""

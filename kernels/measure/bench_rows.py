@@ -87,7 +87,6 @@ def sustained_figures(timing: Timing) -> dict[str, float | None]:
 
 
 def skipped_row(skipped: Skipped) -> dict[str, Cell]:
-    """The row of a Skipped."""
     made: dict[str, Cell] = {field: value for field, value in skipped.at.items() if field in SIZES}
     made |= {name: getattr(skipped, name) for name in ("name", "title", "reason")}
     made |= {"kind": "kernel", "status": "skipped", "own_settings": True}
@@ -162,5 +161,4 @@ class Now:
 
 
 def table(rows: Iterable[Row]) -> pd.DataFrame:
-    """Rows as a table of COLUMNS."""
     return pd.DataFrame(list(rows), columns=list(COLUMNS))

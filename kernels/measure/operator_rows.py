@@ -7,7 +7,7 @@ import pandas as pd
 from kernels.measure.meeting import FIGURES, MEANWHILE
 from kernels.recordings import tables
 
-KIND, OURS = "operators", "warpglass"
+KIND, OURS, IN_PYTHON = "operators", "warpglass", "warpglass in Python"
 TITLES = {"sdpa_cudnn": "cuDNN", "sdpa_flash": "flash", "sdpa_efficient": "efficient", "sdpa_math": "math"}
 """peer -> its name in the table, the usual winner first."""
 CASE = ["model", "batch", "tokens", "trains"]
@@ -29,7 +29,6 @@ def present(table: pd.DataFrame, where: tables.Provenance) -> pd.DataFrame:
 
 
 def recorded() -> tuple[pd.DataFrame, tables.Provenance] | None:
-    """The newest table with present rows."""
     found = _newest()
     return (present(*found).reset_index(drop=True), found[1]) if found else None
 
@@ -89,7 +88,8 @@ def text() -> str:
     lines += waiting()
     if cost:
         others = ", ".join(f"{TITLES[name]} {us:.0f} us" for name, us in cost.items() if name in TITLES)
-        lines.append(f"A tiny call takes {cost[OURS]:.0f} us, of which {cost['without launch']:.0f} us are ours.")
+        python = f", and {cost[IN_PYTHON]:.0f} us without the compiled launcher" if IN_PYTHON in cost else ""
+        lines.append(f"A tiny call takes {cost[OURS]:.0f} us{python}.")
         lines.append(f"The backends of torch take: {others}.")
     return "\n".join([" ".join(lines), "", *_table(rows)])
 

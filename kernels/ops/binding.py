@@ -204,15 +204,16 @@ class Bound:
     def _kept_zeros(self, number: int, place: Place) -> torch.Tensor:
         """Zeros that the kernel leaves as zeros. Each stream keeps its own, and a captured graph gets new ones."""
         stream = self._processor.stream()
-        key = (stream or 0, place.tensor.name)
-        if stream is None or key not in self._zeros:
-            make = partial(torch.zeros, place.size, dtype=place.kind, device=self.device)
-            if stream is None:
-                return make()
+        make = partial(torch.zeros, place.size, dtype=place.kind, device=self.device)
+        if stream is None:
+            return make()
+        key = (stream, place.tensor.name)
+        if key not in self._zeros:
             self._zeros[key] = self._processor.lasting(make)
-        if launcher.module is not None and self._fast is not None:
-            launcher.module.keep_zeros(self._fast, number, stream, self._zeros[key])
-        return self._zeros[key]
+        kept, fast = self._zeros[key], launcher.module
+        if fast is not None and self._fast is not None and not fast.keep_zeros(self._fast, number, stream, kept, None):
+            fast.keep_zeros(self._fast, number, stream, kept, self._processor.lasting(make))
+        return kept
 
 
 def bind(

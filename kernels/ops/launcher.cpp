@@ -56,6 +56,7 @@ struct Driver {
   int (*encode)(void*, int, unsigned, void*, const uint64_t*, const uint64_t*, const unsigned*, const unsigned*, int,
                 int, int, int);
   int (*capturing)(void*, int*, unsigned long long*);
+  int (*fill)(void*, unsigned char, size_t, void*);
   int (*device_of)(int*, int);
   int (*retain)(void**, int);
   int (*set_current)(void*);
@@ -125,9 +126,10 @@ struct Plan {
   std::vector<Step> steps;
   std::string values;
   std::vector<int> outputs;
-  bool keeps = false;
   std::map<std::pair<void*, int>, Tensor> zeros;   // (stream, slot) -> zeros that the kernel leaves as zeros
   std::map<std::pair<void*, int>, Kept> captured;  // the same for the graph that the stream records
+  std::map<int, Tensor> next;                      // slot -> zeros for the next graph
+  variable_list of_graphs;                         // zeros of all graphs, as nobody says when a graph ends
   std::vector<void*> addresses, parameters;
 };
 
@@ -136,16 +138,24 @@ struct Failure {
 };
 
 // Zeros that the kernel leaves as zeros. An empty tensor if Python has to make them: they must outlive every graph.
+// A graph has its own from outside its memory pool, since torch refuses a pool with tensors that outlive the capture.
+// A graph without a call since the last graph gets zeros of its pool for each launch.
 Tensor kept_zeros(Plan& plan, int number, void* stream, int capturing, unsigned long long capture) {
   const std::pair<void*, int> key{stream, number};
+  const auto next = plan.next.find(number);
   if (!capturing) {
     const auto found = plan.zeros.find(key);
-    return found == plan.zeros.end() ? Tensor() : found->second;
+    return found == plan.zeros.end() || next == plan.next.end() ? Tensor() : found->second;
   }
   Kept& kept = plan.captured[key];  // the stream orders all launches of one graph
   if (kept.capture != capture || !kept.zeros.defined()) {
-    const Slot& slot = plan.slots[number];
-    kept = {capture, at::zeros(slot.sizes, at::TensorOptions().dtype(slot.type).device(plan.device))};
+    if (next == plan.next.end()) {
+      const Slot& slot = plan.slots[number];
+      return at::zeros(slot.sizes, at::TensorOptions().dtype(slot.type).device(plan.device));
+    }
+    kept = {capture, next->second};
+    plan.of_graphs.push_back(next->second);
+    plan.next.erase(next);
   }
   return kept.zeros;
 }
@@ -168,7 +178,7 @@ bool run(Plan& plan, const Tensor* given, size_t count, variable_list& outputs, 
   void* const stream = stream_of(plan.device);
   int capturing = 0;
   unsigned long long capture = 0;
-  if (plan.keeps && plan.device.is_cuda() && driver.capturing(stream, &capturing, &capture)) capturing = 0;
+  if (driver.capturing(stream, &capturing, &capture)) capturing = 0;
   const std::lock_guard<std::mutex> hold(plan.lock);
   std::vector<Tensor> held;  // until the launches are in the stream
   held.reserve(plan.slots.size());
@@ -197,7 +207,8 @@ bool run(Plan& plan, const Tensor* given, size_t count, variable_list& outputs, 
         if (!made.defined()) return false;
       } else if (!made.defined()) {
         made = at::empty_strided(slot.sizes, slot.strides, at::TensorOptions().dtype(slot.type).device(plan.device));
-        if (zero) made.zero_();
+        const size_t bytes = made.numel() * made.element_size();
+        if (zero && (capturing || driver.fill(made.data_ptr(), 0, bytes, stream))) made.zero_();
       }
       held.push_back(std::move(made));
       placed[n] = &held.back();
@@ -517,6 +528,7 @@ PyObject* set_up(PyObject*, PyObject* arguments) {
             find(library, "cuLaunchKernelEx", driver.launch_with) &&
             find(library, "cuTensorMapEncodeTiled", driver.encode) &&
             find(library, "cuStreamGetCaptureInfo", driver.capturing) &&
+            find(library, "cuMemsetD8Async", driver.fill) &&
             find(library, "cuDeviceGet", driver.device_of) &&
             find(library, "cuDevicePrimaryCtxRetain", driver.retain) &&
             find(library, "cuCtxSetCurrent", driver.set_current);
@@ -567,7 +579,6 @@ PyObject* make_plan(PyObject*, PyObject* arguments) {
     slot.source = Source(source), slot.sizes = numbers(sizes), slot.strides = numbers(strides);
     slot.order = numbers(order);
     slot.constant = THPVariable_Unpack(constant), slot.type = slot.constant.scalar_type();
-    plan->keeps |= slot.source == KEPT;
     plan->slots.push_back(std::move(slot));
   }
   for (Py_ssize_t n = 0; n < PyTuple_Size(maps); ++n) {
@@ -639,18 +650,19 @@ PyObject* keep(PyObject*, PyObject* arguments) {
   END_HANDLE_TH_ERRORS
 }
 
-// keep_zeros(plan, slot, stream, tensor)
+// keep_zeros(plan, slot, stream, tensor, zeros for the next graph or None) -> whether the next graph has zeros
 PyObject* keep_zeros(PyObject*, PyObject* arguments) {
   HANDLE_TH_ERRORS
-  PyObject *capsule, *tensor;
+  PyObject *capsule, *tensor, *next;
   int slot;
   unsigned long long stream;
-  if (!PyArg_ParseTuple(arguments, "OiKO", &capsule, &slot, &stream, &tensor)) return nullptr;
+  if (!PyArg_ParseTuple(arguments, "OiKOO", &capsule, &slot, &stream, &tensor, &next)) return nullptr;
   const std::shared_ptr<Plan>* plan = plan_in(capsule);
   if (!plan) return nullptr;
   const std::lock_guard<std::mutex> hold((*plan)->lock);
   (*plan)->zeros[{reinterpret_cast<void*>(stream), slot}] = THPVariable_Unpack(tensor);
-  Py_RETURN_NONE;
+  if (next != Py_None) (*plan)->next[slot] = THPVariable_Unpack(next);
+  return PyBool_FromLong((*plan)->next.count(slot));
   END_HANDLE_TH_ERRORS
 }
 

@@ -1,7 +1,7 @@
 """The operator attention next to the four backends of torch's attention, in recordings/data/operators/.
 
-A time is of the clock on the wall: Python, torch's dispatcher, autograd, the launches and the GPU. All contestants of a
-case take turns on a chip at work. Each turn starts after untimed calls of the same contestant.
+A time is of the clock on the wall: Python, the compiled launcher, autograd, the launches and the GPU. All contestants
+of a case take turns on a chip at work. Each turn starts after untimed calls of the same contestant.
 
 Before the turns, the outputs of one KV head are judged against float64: at most twice the error of torch's flash (or of
 its first backend that runs), plus one unit in the last place of the largest value. A wrong result gets no time.
@@ -17,12 +17,12 @@ from importlib import metadata
 import numpy as np
 import torch
 
-from kernels.measure import clock, load
+from kernels.measure import load
 from kernels.measure.in_worker import in_worker
 from kernels.measure.meeting import SUSTAINED, Side, figures
-from kernels.measure.operator_rows import CASE, COLUMNS, KIND, OURS, present
+from kernels.measure.operator_rows import CASE, COLUMNS, IN_PYTHON, KIND, OURS, present
 from kernels.measure.peers import SDPA
-from kernels.ops import attention, binding, explain, launcher
+from kernels.ops import attention, binding, launcher
 from kernels.recordings import tables
 from kernels.recordings.tables import Row
 from kernels.run.backends import Device
@@ -55,7 +55,7 @@ class Case:
 
     @property
     def flops(self) -> int:
-        """Of the products under the mask. The backward has five products, and the forward two."""
+        """The operations under the mask. The backward has five products, and the forward two."""
         products = 7 if self.trains else 2
         return products * self.batch * self.num_heads * self.tokens * (self.tokens + 1) * self.head_dim
 
@@ -75,6 +75,8 @@ def cases() -> list[Case]:
 
 def meet(case: Case, device: str = "cuda", seconds: float = SECONDS) -> tuple[list[Row], dict[str, str]]:
     """(a row for our operator against each backend of torch, kernel -> code_hash). Runs in the GPU's worker."""
+    if device == "cuda":
+        launcher.wait()
     given = case.tensors(device)
     do = torch.randn_like(given[0])
     steps = {name: _step(name, case, given, do) for name in (OURS, *SDPA)}
@@ -129,7 +131,7 @@ def _noted(codes: dict[str, str]) -> Callable[[binding.Bound, dict[str, Tensor]]
 
 
 def _first(case: Case, made: Sequence[Tensor]) -> tuple[Tensor, ...]:
-    """Of each output, the first KV head of the first sequence and its query heads."""
+    """The first KV head of the first sequence, and its query heads, in each output."""
     group = case.num_heads // case.num_kv_heads
     return tuple(x[:1, : group if n == 0 else 1].detach().double() for n, x in enumerate(made))
 
@@ -166,7 +168,7 @@ def _turns(steps: Mapping[str, Step], sides: Mapping[str, Side], seconds: float,
             with _only(name):
                 _timed(step, max(2, int(counts[name] * load.WARM_UP / max(seconds, load.WARM_UP))), device)
                 us = _timed(step, counts[name], device)
-                found[name].append((us, clock.under_load() if device == "cuda" else (None, None)))
+                found[name].append((us, load.under_load() if device == "cuda" else (None, None)))
     for name, rounds in found.items():
         sides[name].times[SUSTAINED.prefix] = np.array([us for us, _ in rounds])
         sides[name].states[SUSTAINED.prefix] = [state for _, state in rounds]
@@ -190,7 +192,9 @@ def _timed(step: Callable[[], object], calls: int, device: str) -> float:
 
 
 def overheads(device: str = "cuda", calls: int = CALLS) -> dict[str, float]:
-    """Microseconds of a forward so small that the GPU waits for Python: by name, and ours without its launch."""
+    """Microseconds of a forward so small that the GPU waits for the host, by name. Ours also without the launcher."""
+    if device == "cuda":
+        launcher.wait()
     case = Case("", 1, 64, 2, 2, 64, False)
     given = case.tensors(device)
     steps = {name: _step(name, case, given, given[0]) for name in (OURS, *SDPA)}
@@ -202,13 +206,8 @@ def overheads(device: str = "cuda", calls: int = CALLS) -> dict[str, float]:
                 found[name] = round(min(_timed(step, calls, device) for _ in range(5)), 2)
         except RuntimeError:  # the backend refuses the call, and the table says so
             continue
-    plan = explain(*given, causal=True)
-    launch, plan.launch = plan.launch, lambda tensors: None
-    try:
-        with torch.no_grad(), launcher.watched(lambda found, tensors: None):  # Python takes the calls
-            found["without launch"] = round(min(_timed(steps[OURS], calls, device) for _ in range(5)), 2)
-    finally:
-        plan.launch = launch
+    with torch.no_grad(), launcher.watched(lambda found, tensors: None):  # Python takes the calls
+        found[IN_PYTHON] = round(min(_timed(steps[OURS], calls, device) for _ in range(5)), 2)
     return found
 
 

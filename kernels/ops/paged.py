@@ -144,7 +144,7 @@ class DecodePlan:
         out: Tensor | None = None,
         kernel: str | None = None,
     ) -> Tensor:
-        """Attention of a layer. The arguments are those of paged_decode.
+        """Attention of a layer. Its arguments are the arguments of paged_decode.
 
         out: a dense tensor like q for the result. The rows of sequences of length 0 stay as they are.
         """
@@ -197,7 +197,7 @@ class DecodePlan:
         if found.of_step:
             found, of_units = self._planned(found)
             step = {"units": self._units_of(of_units)}
-        elif self._numbers is not None and q.is_cuda:  # the kernel reads the lengths themselves
+        elif self._numbers is not None:  # the kernel reads the lengths themselves
             tensors["context_lens"] = self.context_lens = self._moved(self.context_lens)
         # no block writes the rows of an empty sequence
         new = torch.zeros_like(q) if self._may_be_empty else torch.empty_like(q)
@@ -237,8 +237,8 @@ class DecodePlan:
         return units
 
     def _moved(self, tensor: Tensor) -> Tensor:
-        """A tensor of the host on the device of the cache."""
-        if self.device.type != "cuda":
+        """The tensor on the device of the cache."""
+        if tensor.device == self.device:
             return tensor
         if torch.cuda.is_current_stream_capturing():
             raise ProblemError(

@@ -101,7 +101,7 @@ def correct(page: Page, state: State) -> list[Correction]:
             state[name] = ""
     if by_matrices(page, state):
         return corrections + places.correct(page, state)
-    return corrections + items.correct(page, state, lambda page, state: {"at_item": _last_item(page, state)})
+    return corrections + places.correct(page, state, lambda page, state: {"at_item": _last_item(page, state)})
 
 
 def adapt(page: Page, state: State, name: str) -> None:

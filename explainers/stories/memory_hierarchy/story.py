@@ -84,11 +84,19 @@ class Levels(Story[Figures]):
         return f"{spec.name} does not walk a working set between two clocks."
 
     def stage(self, subject: Figures, runner: Runner) -> Stage:
-        spec, here = probed.first(self), _here(subject)
+        spec, here, gpu = probed.first(self), list[Block](), subject.gpu
+        if gpu:
+            about = f"Measures every point of both charts on {gpu}, one after the other. Each point shows at once."
+            meta = {"what": "hierarchy", "gpu": gpu, "about": about, "measured": subject.measured}
+            here = [stage.live("measure", meta)]
         measured = _shown(subject)
         if measured is None or nothing(measured.table):
-            tabs = [stage.Tab("now", "Measure on this GPU", here)] if here else []
-            return Stage(stage.headline(spec), [], [], [stage.code(probed.sample(spec), [])], tabs=tabs, summary=_why())
+            tabs, why = [stage.Tab("now", "Measure on this GPU", here)] if here else [], "Nothing was measured yet."
+            try:
+                timed.recorded()
+            except BackendUnavailable as error:
+                why = str(error)
+            return Stage(stage.headline(spec), [], [], [stage.code(probed.sample(spec), [])], tabs=tabs, summary=why)
         label, latest = ("measured" if subject.now else "recorded"), _latest()
         rows = labelled(measured.table, label)
         if subject.now and latest:
@@ -111,22 +119,6 @@ def _latest() -> Measured | None:
         return timed.recorded()
     except BackendUnavailable:
         return None
-
-
-def _why() -> str:
-    try:
-        timed.recorded()
-    except BackendUnavailable as error:
-        return str(error)
-    return "Nothing was measured yet."
-
-
-def _here(figures: Figures) -> list[Block]:
-    if not figures.gpu:
-        return []
-    about = f"Measures every point of both charts on {figures.gpu}, one after the other. Each point shows at once."
-    meta = {"what": "hierarchy", "gpu": figures.gpu, "about": about, "measured": figures.measured}
-    return [stage.live("measure", meta)]
 
 
 # ---- data ----

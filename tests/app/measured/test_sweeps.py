@@ -10,7 +10,7 @@ from app.choices.links import read_link
 from app.measured import sweeps
 from app.stories import precision as page
 from explainers.stories.precision import error_tables, rounding
-from explainers.stories.precision.replay import label_of
+from explainers.stories.precision.rounding import label_of
 from kernels.recordings import tables
 from kernels.run import execute, workers
 

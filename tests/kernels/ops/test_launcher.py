@@ -2,6 +2,7 @@
 
 import ctypes
 import subprocess
+from functools import partial
 
 import pytest
 import torch
@@ -18,7 +19,7 @@ DRIVER = r"""
 #include <cstring>
 static int failing = 0;
 extern "C" {
-int launches = 0, maps = 0;
+int launches = 0, maps = 0, fills = 0, graph = 0;  // graph: the number of the graph that records, or 0
 void fail(int status) { failing = status; }
 using U = unsigned;
 int cuLaunchKernel(void* f, U, U, U, U, U, U, U, void*, void** a, void**) {
@@ -34,7 +35,17 @@ int cuTensorMapEncodeTiled(void* map, int, unsigned, void* address, const uint64
   std::memcpy(map, &address, 8);
   return 0;
 }
-int cuStreamGetCaptureInfo(void*, int* status, unsigned long long*) { return *status = 0; }
+int cuStreamGetCaptureInfo(void*, int* status, unsigned long long* number) {
+  *status = graph != 0, *number = graph;
+  return 0;
+}
+int cuMemsetD8Async(void* at, unsigned char value, size_t bytes, void*) {
+  if (failing) return failing;
+  ++fills;
+  std::memset(at, value, bytes);
+  return 0;
+}
+void nothing(void**) {}
 int cuDeviceGet(int*, int) { return 0; }
 int cuDevicePrimaryCtxRetain(void**, int) { return 0; }
 int cuCtxSetCurrent(void*) { return 0; }
@@ -99,8 +110,12 @@ def launched(driver, monkeypatch):
     fast.forget()
 
 
+def number_of(library, name):
+    return ctypes.c_int.in_dll(library, name)
+
+
 def count(library):
-    return ctypes.c_int.in_dll(library, "launches").value
+    return number_of(library, "launches").value
 
 
 def small(**options):
@@ -146,6 +161,52 @@ def test_a_gradient_of_another_order_in_memory_is_copied(launched):
     for _ in range(3):
         found = torch.autograd.grad(ops.attention(q, k, v)[0].sum(), (q, k, v))
         assert all(torch.equal(one, torch.ones_like(q)) for one in found)
+
+
+@pytest.fixture
+def plan_of(launched):
+    """A function that makes a plan of a kernel that does nothing, with one tensor of this source as its output."""
+    library, fast = launched
+
+    def make(source):
+        slot = (launcher.SOURCES[source], 0, (64, 3), (3, 1), (), torch.empty(0, dtype=torch.int32))
+        entry = ctypes.cast(library.nothing, ctypes.c_void_p).value
+        step = (entry, (1, 1, 1), (32, 1, 1), 0, "t", (0,), None)
+        return fast.plan(torch.empty(0), (slot,), (), (step,), b"", (0,))
+
+    yield make
+    number_of(library, "graph").value = 0
+
+
+def test_new_zeros_come_from_the_driver_or_from_torch(launched, plan_of):
+    library, fast = launched
+    plan, before = plan_of("zero"), number_of(library, "fills").value
+    assert fast.keep("d", (), 0.0, False, "plain", plan_of("empty"))
+    for graph, fills in ((0, 2), (5, 2)):  # a graph records torch's own fill
+        number_of(library, "graph").value = graph
+        made = [*fast.run(plan, (), None), *fast.call("d", (), 0.0, "plain", False)]
+        assert [int(x.count_nonzero()) for x in made] == [0, 0] and made[0].shape == (64, 3)
+        assert number_of(library, "fills").value == before + fills
+
+
+def test_each_graph_has_zeros_that_torch_does_not_count_to_its_pool(launched, plan_of):
+    library, fast = launched
+    plan, graph = plan_of("kept"), number_of(library, "graph")
+    own, of_first, of_third = (torch.zeros(64, 3, dtype=torch.int32) for _ in range(3))
+    run = partial(fast.run, plan, (), None)
+    assert run() is None and not fast.keep_zeros(plan, 0, 0, own, None) and run() is None  # Python has to make them
+    assert fast.keep_zeros(plan, 0, 0, own, of_first) and run()[0].data_ptr() == own.data_ptr()
+    graph.value = 1
+    assert {run()[0].data_ptr() for _ in range(2)} == {of_first.data_ptr()}
+    graph.value = 2  # no call since the first graph
+    made = run()[0]
+    assert made.data_ptr() not in (own.data_ptr(), of_first.data_ptr()) and not made.any()
+    assert made._use_count() == 1  # nobody keeps the memory of the pool
+    graph.value = 0
+    assert run() is None and fast.keep_zeros(plan, 0, 0, own, of_third)
+    graph.value = 3
+    assert run()[0].data_ptr() == of_third.data_ptr()
+    assert of_first._use_count() > 1  # the first graph may run again
 
 
 def test_a_second_gradient_is_refused(launched):

@@ -57,6 +57,15 @@ def test_decoding_reads_the_pages_of_each_sequence(device, dtype, on_cpu):
             torch.testing.assert_close(found.double(), expected(q, rows, scale), atol=bound, rtol=0)
 
 
+def test_a_plan_moves_its_lengths_to_the_device_once(monkeypatch):
+    moved = []
+    monkeypatch.setattr(torch.Tensor, "pin_memory", lambda tensor: moved.append(tensor.device.type) or tensor)
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
+    plan = ops.plan_decode([40, 5, 70], cache(torch.float16, "meta")[0])
+    lengths = plan._moved(plan.context_lens)
+    assert lengths.device.type == "meta" and plan._moved(lengths) is lengths and moved == ["cpu"]
+
+
 def on_device(lengths, k_cache, window=0):
     """A plan whose work list comes from the lengths by a kernel, also on the CPU."""
     plan = ops.plan_decode(torch.tensor(lengths, dtype=torch.int32, device=k_cache.device), k_cache, window=window)

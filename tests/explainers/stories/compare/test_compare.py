@@ -14,7 +14,7 @@ from kernels.catalog import KERNELS
 from kernels.core.request import Request
 from kernels.core.scope import Scope
 from kernels.families.dense.problem import DenseProblem
-from kernels.families.lab import ColumnsProblem
+from kernels.families.lab.tiles import ColumnsProblem
 from kernels.families.paged.problem import PagedProblem
 from kernels.run import execute
 from kernels.trace.memory import traced
