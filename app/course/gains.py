@@ -1,4 +1,4 @@
-"""What a stop wins, computed from the recordings or counted by a rule: the sentences of a stop with their numbers.
+"""The gains of a stop, computed from the recordings or counted by a rule: the sentences of a stop with their numbers.
 
 A sentence has placeholders such as {time.times}: the name of a gain, and a field of `Compared`. No number of a
 sentence is typed by hand.

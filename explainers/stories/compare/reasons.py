@@ -127,7 +127,7 @@ def uncounted(request: Request) -> list[str]:
 
 
 def least_times(figures: Sequence[Figures], rates: Rates) -> dict[str, list[float]]:
-    """What -> microseconds of each side for this need only, by the model, with all SMs busy."""
+    """A need -> microseconds of each side for it only, by the model, with all SMs busy."""
     turns, l2 = 1e6 * model.LINE / rates.shared, 1e6 / rates.l2
     counted = not any(side.uncounted for side in figures)
     return {

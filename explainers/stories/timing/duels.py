@@ -25,7 +25,7 @@ def blocks(made: pd.DataFrame, where: Provenance, absent: Sequence[str] = ()) ->
     drawn = lines(tuned)
     return [
         stage.heading(f"{titles(made)}, in turns with {peer(rows)}"),
-        stage.text(state(rows)),
+        stage.text(state(rows[rows.strongest])),
         *(stage.text(one) for name, part in tuned.groupby("name", sort=False) for one in sentences(name, part)),
         *map(stage.text, [*without_time(made), *absent, *prices(rows)]),
         stage.chart(

@@ -16,7 +16,7 @@ from kernels.run import workers
 
 
 def pressed(page, name, value):
-    """What the page asks for once an option is pressed."""
+    """The request of the page after a press of an option."""
     option = next(o for o in page.choices[name]["options"] if o["value"] == value)
     return asking.ask(STORIES["timing"], page.asked.link, workers.survey(), (name, option["to"]))
 
@@ -97,7 +97,7 @@ def test_known_times_are_kept_until_they_change(times):
 
 
 def test_a_link_to_a_layout_that_is_not_drawn_leads_to_the_one_that_is():
-    """Of the recorded times: which layout of FlashInfer is faster may be another in the next recording."""
+    """The next recording may have another faster layout of FlashInfer."""
     sweep = "seq_len batch=8 num_heads=32 num_kv_heads=8 head_dim=128 causal=False dtype=float16"
     plain = open_page(f"timing?sweep={sweep}")
     drawn = [o["value"] for o in plain.choices["hide"]["options"] if o["value"].startswith("flashinfer_")]

@@ -1,4 +1,4 @@
-"""What the tests of times share: a sweep over sizes, and a table with sweeps over constants."""
+"""The fixtures of the tests of times: a sweep over sizes, and a table with sweeps over constants."""
 
 import pandas as pd
 import pytest
