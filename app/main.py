@@ -29,7 +29,7 @@ from streamlit.file_util import get_static_dir  # noqa: E402
 from streamlit.starlette import App  # noqa: E402
 
 from app.classroom import access  # noqa: E402
-from app.guards import audit, files, hosts, strangers  # noqa: E402
+from app.guards import audit, files, hosts  # noqa: E402
 from app.web import server  # noqa: E402
 from kernels.jail import setting  # noqa: E402
 
@@ -38,7 +38,7 @@ listens_at, names = get_option("server.address") or "", os.environ.get(hosts.VAR
 try:
     audit.start()
     access.check()
-    setting.put_in_force(strangers.decide(listens_at, names, os.environ.get(setting.VARIABLE, "")))
+    setting.put_in_force(hosts.decide(listens_at, names, os.environ.get(setting.VARIABLE, "")))
 except WarpglassError as error:
     sys.exit(str(error))
 server.prepare()

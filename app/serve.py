@@ -54,7 +54,19 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"--port is {given.port}. It must be from 1 to 65535.", file=sys.stderr)
         return 2
     base = given.base_path.strip("/")
-    _tell(given)
+    said = {
+        "WARPGLASS_ROOM_SECRET": given.room_secret,
+        "WARPGLASS_PASSWORD": given.password,
+        "WARPGLASS_LOGIN": given.login,
+        "WARPGLASS_STRANGERS": "jail" if given.strangers else "",
+        "WARPGLASS_AUDIT_LOG": given.audit_log and str(Path(given.audit_log).resolve()),
+    }
+    os.environ.update({name: value for name, value in said.items() if value})
+    if given.allow_host:
+        os.environ[VARIABLE] = ",".join([*filter(None, [os.environ.get(VARIABLE)]), *given.allow_host])
+    if given.host not in LOCAL and not os.environ.get("WARPGLASS_ROOM_SECRET"):
+        os.environ["WARPGLASS_ROOM_SECRET"] = secrets.token_urlsafe(6)
+        print(f"Room secret, asked of who leads a class: {os.environ['WARPGLASS_ROOM_SECRET']}")
     from kernels.build import child
     from kernels.errors import WarpglassError
 
@@ -105,23 +117,6 @@ def main(arguments: list[str] | None = None) -> int:
     with contextlib.suppress(KeyboardInterrupt):
         server.run()
     return 0
-
-
-def _tell(given: argparse.Namespace) -> None:
-    """Hands the words of the command line to the app, which reads its environment."""
-    said = {
-        "WARPGLASS_ROOM_SECRET": given.room_secret,
-        "WARPGLASS_PASSWORD": given.password,
-        "WARPGLASS_LOGIN": given.login,
-        "WARPGLASS_STRANGERS": "jail" if given.strangers else "",
-        "WARPGLASS_AUDIT_LOG": given.audit_log and str(Path(given.audit_log).resolve()),
-    }
-    os.environ.update({name: value for name, value in said.items() if value})
-    if given.allow_host:
-        os.environ[VARIABLE] = ",".join([*filter(None, [os.environ.get(VARIABLE)]), *given.allow_host])
-    if given.host not in LOCAL and not os.environ.get("WARPGLASS_ROOM_SECRET"):
-        os.environ["WARPGLASS_ROOM_SECRET"] = secrets.token_urlsafe(6)
-        print(f"Room secret, asked of who leads a class: {os.environ['WARPGLASS_ROOM_SECRET']}")
 
 
 if __name__ == "__main__":

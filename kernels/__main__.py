@@ -19,9 +19,10 @@ from kernels.build.occupancy import MACHINES
 from kernels.core.dtypes import widened
 from kernels.core.fields import fields_of, nearest, write_value
 from kernels.core.request import Request
+from kernels.core.sources import read_text
 from kernels.core.spec import KernelSpec
 from kernels.errors import BackendUnavailable, ProblemError, WarpglassError
-from kernels.exercises import command, find
+from kernels.exercises import Grade, find, grade, listed
 from kernels.measure import (
     bench,
     calibration,
@@ -226,14 +227,33 @@ def _inspect(args: argparse.Namespace) -> int:
 
 def _exercise(args: argparse.Namespace) -> int:
     if not args.name:
-        print("\n".join(command.lines_of_list()))
+        print("\n".join(f"{one.number:2d} {one.name:20s} {one.title}" for one in listed().values()))
         return OK
     exercise = find(args.name)
     if not args.file:
-        print("\n".join(command.write_start(exercise)))
+        file = Path(f"{exercise.name}.cu")
+        try:
+            with file.open("x") as opened:
+                opened.write(exercise.start)
+        except OSError as error:
+            raise ProblemError(f"{file} cannot be written: {error.strerror}. Grade it, or remove it.") from None
+        grading = f"Then run: python -m kernels exercise {exercise.name} {file}"
+        print(f"{exercise.title}\n\n{exercise.task}\n\n{file} has the text to begin with. {grading}")
         return OK
-    found = command.graded(exercise, args.file, _time_limit())
-    print(command.as_json(found) if args.json else "\n".join(command.lines_of_grade(found)))
+    text, limit = read_text(Path(args.file)), _time_limit()
+    job = workers.submit(grade, exercise.name, text, backend="cpu", title=exercise.name, time_limit=limit)
+    found: Grade = job.result()
+    if args.json:
+        _print_json(found.as_json())
+        return OK if found.accepted else FAILED
+    print("accepted" if found.accepted else "not accepted", found.said, sep="\n")
+    for case in found.cases:
+        fields = ", ".join(f"{name}={value}" for name, value in case.problem.items())
+        print(f"  {'right' if case.ok else 'wrong'}: {fields}: {case.said}")
+    for one in found.evidence:
+        print(f"  {one.kind}: {one.text}")
+    if not found.jailed:
+        print("This machine has no jail. The answer ran with your own rights.")
     return OK if found.accepted else FAILED
 
 
@@ -242,18 +262,13 @@ def _bench(args: argparse.Namespace) -> int:
     kept = reports.load_kept(args.against) if args.against else None
     chosen, swept = [sweeps.set_field(text) for text in args.set], [sweeps.sweep_field(text) for text in args.sweep]
     names = args.kernels or list(catalog.current().of_family(catalog.current().families[0]))
-    if args.recorded:
-        points = bench.recorded_points(names)
-    else:
-        points = sweeps.points(names, swept, chosen, args.peers, not args.warm)
+    points = sweeps.points(names, swept, chosen, args.peers)
     device = workers.survey().pick("gpu")
     made, roofs = bench.time_points(points, _progress)
     if len(made) < len(points):
         print(f"\nstopped: {len(made)} of {len(points)} points are kept", file=sys.stderr)
     where = bench.provenance(device, roofs, made)
-    report = reports.report(made, where, args.baseline or "", kept)
-    if report.complaint:
-        print(report.complaint, file=sys.stderr)
+    report = reports.report(made, where, kept)
     if args.out:
         options.write(args.out, lambda: reports.save(made, where, args.out))
     if args.json:
@@ -268,19 +283,16 @@ def _timeline(args: argparse.Namespace) -> int:
     kernel = catalog.find(args.kernel)
     problem, settings = options.assignments(kernel, args.set)
     request = Request(kernel, problem, settings, backend="gpu")
-    blocks = request.plan.launches[0].blocks
-    if not 0 <= args.block < blocks:
-        raise ProblemError(f"--block is {args.block}. This launch has blocks 0 to {blocks - 1}.")
     workers.survey().pick("gpu")
     job = workers.submit(pipelines.pipeline, request, backend="gpu", title=kernel.name, time_limit=_time_limit())
     made = job.result()
     if args.perfetto:
         options.write(args.perfetto, lambda: Path(args.perfetto).write_bytes(perfetto.encode(made)))
     if args.json:
-        _print_json(pipeline_bars.as_json(made, args.block))
+        _print_json(pipeline_bars.as_json(made))
     else:
-        print(pipeline_bars.sentence(made, args.block))
-        print(pipeline_bars.shares(made, args.block).to_string(index=False, float_format="%.3f"))
+        print(pipeline_bars.sentence(made))
+        print(pipeline_bars.shares(made, 0).to_string(index=False, float_format="%.3f"))
     return OK
 
 

@@ -15,8 +15,7 @@ def parser(functions: Mapping[str, Command], tables: Iterable[str]) -> argparse.
     """The parser of every command.
 
     functions: name of a command -> the function that runs it and returns the exit code.
-    tables: the names of the tables of `measure`.
-    """
+    tables: the names of the tables of `measure`."""
     about = "Warpglass's CUDA kernels, without a browser."
     whole = argparse.ArgumentParser(prog="python -m kernels", description=about)
     commands = whole.add_subparsers(required=True, metavar="COMMAND")
@@ -64,19 +63,16 @@ def _commands(tables: str) -> dict[str, tuple[str, *tuple[Argument, ...]]]:
             _JSON,
             _flag("--write", "write the front matter above the text of FILE.cu"),
             _value("--out", "NEW.cu", "write it into a new file"),
-            _value("--family", "FAMILY[/PROBLEM]", "instead of the best fit", default=""),
             _many(
                 "--say",
                 "NAME=EXPRESSION",
                 "an answer: grid, block, shared_bytes, or a parameter and its expression over the problem's fields",
             ),
-            _flag("--no-run", "do not run main()"),
         ),
         "watch": (
             "Show what each save of a .cu changed: the first differing value, registers, spills, wavefronts, bytes.",
             _value("file", "FILE.cu", "a .cu with front matter"),
             _set("a problem field or a compile-time constant"),
-            _flag("--once", "show the present version and end"),
         ),
         "report": (
             "Compare two versions of a .cu in Markdown. Its counts need no GPU.",
@@ -137,14 +133,11 @@ def _commands(tables: str) -> dict[str, tuple[str, *tuple[Argument, ...]]]:
             ),
             _set("holds for every point"),
             _flag("--peers", "also torch's SDPA: math, memory-efficient, flash, cuDNN"),
-            _value("--baseline", "NAME", "what speed-ups are against (default the first in the table)"),
             _value(
                 "--against",
                 "FILE",
                 "a table that --out wrote: say what became slower or faster than in it, beyond the spread",
             ),
-            _flag("--recorded", "the points that `record` times of these kernels, instead of --sweep and --set"),
-            _flag("--warm", "the same arrays in every run, instead of a cold L2"),
             _value("--out", "FILE.csv|FILE.json", "write the table, with its provenance, here"),
         ),
         "timeline": (
@@ -152,7 +145,6 @@ def _commands(tables: str) -> dict[str, tuple[str, *tuple[Argument, ...]]]:
             _ONE,
             _JSON,
             _OF_LIST,
-            _value("--block", "N", "of which block (default 0)", type=int, default=0),
             _value("--perfetto", "FILE.pftrace", "write every block here, for https://ui.perfetto.dev"),
         ),
         "record": (

@@ -51,8 +51,7 @@ class Catalog:
     kernels: name -> KernelSpec, in the order of families, folders and rungs.
     faults: a sentence for each file that is no kernel.
     families: the names of the families, ours first.
-    stamps: the files of the folders with their times and sizes.
-    """
+    stamps: the files of the folders with their times and sizes."""
 
     kernels: Mapping[str, KernelSpec]
     faults: tuple[str, ...] = ()
@@ -73,11 +72,9 @@ class Catalog:
         return texts.hexdigest()[:16]
 
     def find(self, name: str) -> KernelSpec:
-        """The kernel with this name or former name, or of the .cu at this path. Raises ProblemError with the known
-        names."""
+        """The kernel with this name, or of the .cu at this path. Raises ProblemError with the known names."""
         if name.endswith(".cu"):
             return load_kernel(name)
-        name = self.present_name(name)
         if name in self.kernels:
             return self.kernels[name]
         if fault := next((fault for fault in self.faults if fault.startswith(f"{name}.cu:")), ""):
@@ -86,10 +83,6 @@ class Catalog:
             f"There is no kernel {name!r}. There are {', '.join(self.kernels)}. A path of a .cu works too."
             f"{nearest(name, self.kernels)}"
         )
-
-    def present_name(self, name: str) -> str:
-        """The present name of a kernel with this former name, any other name unchanged."""
-        return next((spec.name for spec in self.kernels.values() if spec.formerly == name != ""), name)
 
     def of_family(self, *names: str) -> dict[str, KernelSpec]:
         """name -> KernelSpec of the kernels of these families."""
@@ -110,8 +103,7 @@ class Catalog:
     def using_cache(self, does: str, dtype: str = "") -> dict[str, KernelSpec]:
         """name -> KernelSpec of the kernels that attend to a paged cache, write it or copy its pages (CacheUse.does).
 
-        dtype: the type of the cache, or "" for the type of K and V.
-        """
+        dtype: the type of the cache, or "" for the type of K and V."""
         uses = {name: spec.problem_type.cache_use for name, spec in self.kernels.items()}
         found = [name for name, use in uses.items() if use and (use.does, use.dtype) == (does, dtype)]
         return {name: self.kernels[name] for name in found}

@@ -5,9 +5,7 @@ through the worker processes alone, on every backend there is. Nothing here asse
 """
 
 import argparse
-import concurrent.futures
 import gzip
-import http.client
 import json
 import os
 import shutil
@@ -18,7 +16,6 @@ import time
 import urllib.request
 from dataclasses import replace
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import numpy as np
 
@@ -26,17 +23,13 @@ ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
 from browser.conftest import FLAGS, SIZE, Server, shown  # noqa: E402
-from browser.stepping import choose, rail  # noqa: E402
+from browser.stepping import choose  # noqa: E402
 
 from app.stories import STORIES as STORIES_OF_THE_APP  # noqa: E402
-from app.web.modules import modules as modules_of_the_stage  # noqa: E402
-from kernels.build import Mode, disassembly  # noqa: E402
 from kernels.catalog import KERNELS  # noqa: E402
 from kernels.core.request import Request  # noqa: E402
 from kernels.core.scope import Scope  # noqa: E402
-from kernels.core.spec import runs_on  # noqa: E402
 from kernels.families.dense.problem import DenseProblem  # noqa: E402
-from kernels.kv_cache.work_list import work_list  # noqa: E402
 from kernels.run import execute, workers  # noqa: E402
 from kernels.trace.probes import sites_of  # noqa: E402
 from kernels.trace.trace import decode  # noqa: E402
@@ -73,7 +66,6 @@ PRESS_AND_PAINT = """async () => {
 }"""
 
 
-PAN = (ROOT / "tests" / "browser" / "pan.js").read_text()
 MOTION = (ROOT / "tests" / "browser" / "motion.js").read_text()
 MOVING = {
     "Why tiles": "tiling?kernel=03_flash&backend=cpu&depth=everything",
@@ -100,20 +92,6 @@ def decoding():
         f"{statistics.median(rates) / 1e6:.1f} million records/s",
         "budget >= 20",
     )
-
-
-def work_lists():
-    """The plan of a decoding step: 256 sequences of 1 to 16,000 tokens, cut for one and two blocks a multiprocessor."""
-    pages = np.random.default_rng(0).integers(1, 1001, 256)
-    for ranges in (16, 132, 264):
-        taken = []
-        for _ in range(200):
-            start = time.perf_counter()
-            work_list(np.zeros_like(pages), pages, 16 * pages, ranges)
-            taken.append(time.perf_counter() - start)
-        report(
-            f"work list of 256 sequences, {ranges} ranges", f"{statistics.median(taken) * 1e6:.0f} us", "budget <= 100"
-        )
 
 
 def runs(backend):
@@ -147,42 +125,6 @@ def runs(backend):
     )
 
 
-def machine_code():
-    """The source page's listing of every kernel, into an empty cache and then again, through a worker."""
-    with tempfile.TemporaryDirectory() as cache:
-        os.environ["WARPGLASS_CACHE"] = cache
-        for arch in ("sm_80", "sm_90a", "sm_100a"):
-            first, again = [], []
-            for kernel in KERNELS.values():
-                if kernel.requires and not runs_on(kernel.requires, arch):
-                    continue
-                case = next(iter(kernel.problem_type.check_cases(kernel)))
-                for times in (first, again):
-                    start = time.perf_counter()
-                    workers.submit(
-                        disassembly.listing,
-                        kernel,
-                        case.problem,
-                        case.settings,
-                        Mode.TIMED,
-                        arch,
-                        backend="cpu",
-                        title="benchmark",
-                    ).result()
-                    times.append(time.perf_counter() - start)
-            report(
-                f"{arch}: SASS and PTX of {len(first)} kernels, first time",
-                f"median {statistics.median(first):.2f} s, max {max(first):.2f} s",
-                "budget <= 3 s",
-            )
-            report(
-                f"{arch}: the same again",
-                f"median {1e3 * statistics.median(again):.0f} ms, max {1e3 * max(again):.0f} ms",
-            )
-        del os.environ["WARPGLASS_CACHE"]
-        workers.stop()
-
-
 # ---- the web process ----
 
 
@@ -205,7 +147,7 @@ def cpu_seconds(pid):
 
 
 def web_process(server):
-    """CPU of the web process for each change: of what is known, and of what is not; then 100 who ask at once."""
+    """CPU of the web process for each change: of what is known, and of what is not."""
     links = [f"tiling?kernel=03_flash&backend=cpu&seed={seed}" for seed in range(100)]
     for what, budget in (("not known", 20), ("known", 10)):
         before, asked = cpu_seconds(server.process.pid), 0
@@ -216,28 +158,6 @@ def web_process(server):
             asked += 1
         used = (cpu_seconds(server.process.pid) - before) / asked
         report(f"web process, CPU for a change that is {what}", f"{1e3 * used:.1f} ms", f"budget <= {budget} ms")
-    for what, wanted in (("known to all", links[:1] * 100), ("known, all different", links)):
-        waits = at_once(server, wanted)
-        figure = f"median {1e3 * statistics.median(waits):.0f} ms, max {1e3 * max(waits):.0f} ms"
-        report(f"100 clients at once ask for what is {what}", figure)
-
-
-def at_once(server, links):
-    """Seconds that each of the clients waits for its answer and its bundle."""
-    host = urlsplit(server.url).netloc
-
-    def client(link):
-        start = time.perf_counter()
-        connection = http.client.HTTPConnection(host)
-        connection.request("GET", f"/wg/ask/{link}")
-        bundle = json.loads(connection.getresponse().read())["bundle"]
-        connection.request("GET", f"/wg/bundle/{bundle}")
-        connection.getresponse().read()
-        connection.close()
-        return time.perf_counter() - start
-
-    with concurrent.futures.ThreadPoolExecutor(100) as clients:
-        return list(clients.map(client, links))
 
 
 def sizes(server):
@@ -263,9 +183,6 @@ def pages(wanted):
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=FLAGS)
         if wanted != ["questions"]:
-            pan(browser)
-            if wanted == ["pan"]:
-                return
             starts(browser)
         server = Server()
         time.sleep(8)  # what the start has prepared is made
@@ -278,38 +195,11 @@ def pages(wanted):
             server.stop()
             return
         sizes(server)
-        by_the_rail(browser, server)
         for story, field in STORIES.items():
             if not wanted or story.split("?")[0] in wanted:
                 story_figures(browser, server, story, field)
         server.stop()
         browser.close()
-
-
-def pan(browser):
-    """A drag over a pipeline of 20,000 bars, of which half are in sight: a frame for each move of the pointer."""
-    page = browser.new_page(viewport=SIZE)
-    html = (
-        "<link rel=stylesheet href=/core/stage.css>"
-        "<body class=wg><div class=view style='width:1200px;height:500px'></div>"
-    )
-    modules = {f"/{name}": text for name, text in modules_of_the_stage().items()}
-
-    def serve(route):
-        name = urlsplit(route.request.url).path
-        kind = "text/javascript" if name.endswith(".js") else "text/css"
-        route.fulfill(body=modules[name], content_type=kind) if name in modules else route.fulfill(status=404)
-
-    page.route("http://stage.test/**", serve)
-    page.route("http://stage.test/", lambda route: route.fulfill(body=html, content_type="text/html"))
-    page.goto("http://stage.test/")
-    apart, worked = (np.array(times) for times in page.evaluate(PAN))
-    report(
-        "pipeline: a drag over 20,000 bars, half of them in sight",
-        f"{1e3 / np.mean(apart):.0f} frames/s, work {np.median(worked):.1f} ms (p90 {np.percentile(worked, 90):.1f})",
-        "budget 60 frames/s",
-    )
-    page.close()
 
 
 def motions(browser, server):
@@ -391,26 +281,6 @@ def starts(browser):
                 server.stop()
 
 
-def by_the_rail(browser, server):
-    """From a click on the rail to the story shown, each asked for before."""
-    from app.stories import STORIES as ALL
-
-    page, times = browser.new_page(viewport=SIZE), {}
-    page.goto(f"{server.url}/tiling", wait_until="commit")
-    shown(page, "tiling")
-    for _ in range(3):
-        for path in [*list(ALL)[2:], "start", "tiling"]:
-            start = time.perf_counter()
-            rail(page, path)
-            times[path] = time.perf_counter() - start  # the last round counts
-    slowest = max(times, key=times.get)
-    report(
-        "story change by the rail, warm", f"median {1e3 * statistics.median(times.values()):.0f} ms", "budget <= 1 s"
-    )
-    report(f"the slowest of them, {slowest}", f"{1e3 * times[slowest]:.0f} ms", "budget <= 1 s")
-    page.close()
-
-
 def story_figures(browser, server, story, name):
     page = browser.new_page(viewport=SIZE)
     sent = []
@@ -463,8 +333,6 @@ if __name__ == "__main__":
     arguments = parser.parse_args()
     if not arguments.stories:
         decoding()
-        work_lists()
-        machine_code()
         for name in workers.survey().devices:
             if name != "recorded":
                 runs(name)

@@ -6,6 +6,7 @@ of its own where WARPGLASS_KERNELS names folders with kernels.
 """
 
 import json
+import math
 import re
 import sys
 from dataclasses import dataclass
@@ -30,10 +31,15 @@ class Page:
     size: int = 0
 
     @cached_property
+    def made(self):
+        """The Stage as Python makes it."""
+        return None if self.asked.error else self.story.make(self.asked.subject)
+
+    @cached_property
     def stage(self):
         if self.asked.error:
             return None
-        made, self.size = decoded(self.story.make(self.asked.subject))
+        made, self.size = decoded(self.made)
         return SimpleNamespace(**made)
 
     @property
@@ -115,6 +121,56 @@ def texts_in(value):
     elif isinstance(value, (list, tuple)):
         for inner in value:
             yield from texts_in(inner)
+
+
+def asked(found):
+    """id -> question; every one well formed."""
+    from explainers.story.stage import MEASURED, VEILS
+
+    for question in found:
+        assert question.text.endswith((".", "?", "...")) and question.why.endswith((".", "]")), question
+        assert set(question.veils) <= set(VEILS) and question.tolerance in (0, MEASURED)
+        if question.kind == "options":
+            assert 2 <= len(question.options) <= 4 and len(set(question.options)) == len(question.options), question
+            assert 0 <= question.answer < len(question.options)
+            reasons = question.reasons or [""] * len(question.options)
+            assert len(reasons) == len(question.options) and not reasons[question.answer]
+        elif question.kind == "number":
+            assert not question.options and math.isfinite(question.answer)
+            assert question.tolerance or question.answer == int(question.answer)  # what is counted is exact
+        else:
+            assert question.kind == "click" and isinstance(question.answer, dict)
+    by_id = {question.id: question for question in found}
+    assert len(by_id) == len(found)
+    return by_id
+
+
+def right(question):
+    return question.options[question.answer]
+
+
+def told(questions, made):
+    """[(question, part, text)] of each text in sight that says a number of 13 or more that one of these questions of a
+    Stage asks for. A smaller number can be anywhere."""
+    found = []
+    for question in questions:
+        key = right(question) if question.options else str(question.answer)
+        number = re.match(r"\d[\d.]*", key.replace(",", ""))
+        if not number or float(number[0]) < 13:
+            continue
+        frame = made.frames[question.step]
+        said = {
+            "sentence": " ".join([frame["sentence"], *frame.get("sentences", [])]),
+            "strip": " ".join(str(state.values[question.step]) for state in made.state),
+            "headline": made.summary or made.headline,
+        }
+        for part, text in said.items():
+            for word in question.hides:
+                text = re.sub(rf"(?<![\w.]){re.escape(word)}(?![\w]|[.,]\d)", "?", text)
+            there = re.search(rf"(?<![\w.]){re.escape(number[0])}(?!\w|\.\d)", text.replace(",", ""))
+            if there and part not in question.veils:
+                found.append((question.id, part, text))
+    return found
 
 
 COUNTED = (

@@ -3,22 +3,30 @@ a minute, one after the other ten.
 
     seq 0 15 | PYTHONPATH=. xargs -P 16 -I{} python tests/prebuild.py record {}/16
 
-In the place of `record`: pipelines, launch_times, duels, bench or check.
+In the place of `record`: pipelines, launch_times, duels, choice, bench or check. Names of kernels may follow.
 """
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
 
 from kernels import catalog
 from kernels.build import Mode, builds
 from kernels.core.request import Request
 from kernels.core.scope import Scope
 from kernels.errors import WarpglassError
-from kernels.measure import bench, duels, launch_times, pipelines
+from kernels.families.tensor_cores.problem import SixteenBitProblem
+from kernels.measure import bench, choices, duels, launch_times, pipelines
 from kernels.measure.sweeps import Skipped
 from kernels.recordings import run_index
 from kernels.run import check
 from kernels.run.backends import gpu
+
+EntriesOf = Callable[[SixteenBitProblem], Iterable[tuple[str, Any]]]
+ENTRIES: Mapping[str, tuple[Callable[[], list[SixteenBitProblem]], EntriesOf]] = {
+    "duels": (duels.problems, duels.entries),
+    "choice": (choices.problems, choices.participants),
+}
 
 
 def wanted(what: str, names: list[str]) -> Iterator[tuple[Request, Mode]]:
@@ -34,13 +42,21 @@ def wanted(what: str, names: list[str]) -> Iterator[tuple[Request, Mode]]:
                 request = Request(spec, case.problem, tuple(case.settings), Scope(), "gpu")
                 yield from ((request, mode) for mode in both)
     if what == "pipelines":
-        yield from ((made, mode) for made in pipelines.RECORDINGS.asked() for mode in (Mode.MARKS, Mode.TIMED))
+        yield from (
+            (made, mode)
+            for made in pipelines.RECORDINGS.asked()
+            if made.kernel in specs
+            for mode in (Mode.MARKS, Mode.TIMED)
+        )
     if what == "launch_times":
         yield from ((made, mode) for made in launch_times.RECORDINGS.asked() for mode in (Mode.TIMELINE, Mode.TIMED))
-    if what == "duels":
-        for problem in duels.problems():
-            for name, settings in duels.entries(problem):
-                yield Request(catalog.KERNELS[name], problem, tuple(settings.items()), backend="gpu"), Mode.TIMED
+    if what in ENTRIES:
+        problems, entries = ENTRIES[what]
+        for problem in problems():
+            for name, chosen in entries(problem):
+                spec = catalog.KERNELS[name]
+                settings = tuple(spec.settings_for(problem, chosen).items())
+                yield Request(spec, problem, settings, backend="gpu"), Mode.TIMED
     if what == "bench":
         for point in bench.recorded_points():
             if not isinstance(point, Skipped) and not point.is_peer and point.kernel in specs:

@@ -19,7 +19,6 @@ def _kinds(request: Request) -> list[str]:
 
 
 def limits(page: Page, state: State) -> dict[str, int]:
-    """name -> the largest value of each choice."""
     request = page.request_of(state)
     k = picture.tensor_at(request, "K")
     batches = axes.length(k, "batch")

@@ -21,8 +21,7 @@ class Choice:
     check: raises ProblemError for a text that is not allowed.
     late: only the story knows the values, from recordings or from a run.
     also: a regular expression of further texts that a link may have.
-    stays: a value chosen in one story means something else in another, so it does not go along.
-    """
+    stays: a value chosen in one story means something else in another, so it does not go along."""
 
     default: Any
     allowed: tuple[Any, ...] | None = None
@@ -49,7 +48,6 @@ class Choice:
         return check_value(name, value, self.default, limits)
 
     def takes(self, value: object) -> bool:
-        """Whether the value can be chosen."""
         try:
             self.read("", value)
         except ProblemError:

@@ -74,7 +74,6 @@ def preset_of(page: Page, state: State) -> Description | None:
     first = next(iter(found.values()))
 
     def differences(values: State) -> str:
-        """The fields that differ from the first preset, in words."""
         changed = [f"{name} {write_value(value)}" for name, value in values.items() if value != first[name]]
         return ", ".join(changed) or "as it begins"
 
@@ -93,8 +92,7 @@ def preset_of(page: Page, state: State) -> Description | None:
 def describe(page: Page, state: State, survey: Survey, own: Descriptions) -> list[Description]:
     """The description of every choice of a page, in the toolbar's order.
 
-    own: the page's own parts of the descriptions.
-    """
+    own: the page's own parts of the descriptions."""
     fields = page.fields(state) if page.kernels else {}
     found: list[Description] = []
     for name, choice in page.choices(state).items():

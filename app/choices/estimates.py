@@ -36,16 +36,11 @@ def traffic(requests: Iterable[Request]) -> list[Launched]:
 
 
 def requests_in(value: object) -> list[Request]:
-    return list(dict.fromkeys(_requests_in(value)))
-
-
-def _requests_in(value: object) -> list[Request]:
     if isinstance(value, Request):
         return [value]
-    if isinstance(value, (tuple, list)):
-        return [request for part in value for request in _requests_in(part)]
-    names = getattr(value, "__dataclass_fields__", {})
-    return [request for name in names for request in _requests_in(getattr(value, name))]
+    fields = getattr(value, "__dataclass_fields__", ())
+    parts = value if isinstance(value, (tuple, list)) else [getattr(value, name) for name in fields]
+    return list(dict.fromkeys(request for part in parts for request in requests_in(part)))
 
 
 def fits(launched: Iterable[Launched]) -> bool:

@@ -1,10 +1,8 @@
 """The item of a kernel that writes a trace. The plan limits the choice."""
 
-from collections.abc import Callable
-
 from app.choices import places
 from app.choices.choice import Choice
-from app.choices.page import Correction, Descriptions, Page, State
+from app.choices.page import Descriptions, Page, State
 from kernels.core.request import Request
 from kernels.core.scope import Scope
 
@@ -26,9 +24,5 @@ def describe(page: Page, state: State) -> Descriptions:
     return {"at_item": {"label": plan.item, "high": plan.items - 1, "disabled": one}}
 
 
-def correct(page: Page, state: State, limits: Callable[[Page, State], dict[str, int]] = limits) -> list[Correction]:
-    """Replaces an item that a smaller problem does not have by the first item, in place."""
-    return places.correct(page, state, limits)
-
-
-HOOKS = {"own": OWN, "correct": correct, "describe": describe}  # of a Page
+# Of a Page. A smaller problem without the item gets the first one.
+HOOKS = {"own": OWN, "correct": lambda page, state: places.correct(page, state, limits), "describe": describe}

@@ -13,8 +13,7 @@ def correct(page: Page, state: State, space: str, kernels: list[str]) -> list[Co
     """Corrects the kernel and the line of a page that looks at a source line, in place.
 
     space: of the memory, shared or global. A line without an access of it is dropped.
-    kernels: the kernels of the view. The first one replaces others.
-    """
+    kernels: the kernels of the view. The first one replaces others."""
     corrections, kernel = [], state["kernel"]
     if kernel not in kernels:
         page.take_kernel(state, "", kernels[0])

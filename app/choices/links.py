@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from app.choices.page import Page, State, constant_name, kernel_name
-from kernels.core.fields import former_names, nearest, quoted, shortened, show_value
+from kernels.core.fields import nearest, quoted, shortened, show_value
 from kernels.errors import ProblemError
 
 
@@ -13,11 +13,9 @@ def read_link(page: Page, params: Mapping[str, str]) -> tuple[State, list[str]]:
     choices = page.choices(kernels)
     state = {name: choice.default for name, choice in choices.items()} | kernels
     taken = [name for name in kernels if name in params]
-    former = {**(former_names(page.kernel_of(kernels).problem_type) if page.kernels else {}), **page.former}
-    for given, text in params.items():
-        if given in kernels:
+    for name, text in params.items():
+        if name in kernels:
             continue
-        name = given if given in choices else former.get(given, given)
         try:
             if name in choices:
                 state[name] = choices[name].read(name, text)
@@ -63,7 +61,7 @@ def _read_kernels(page: Page, params: Mapping[str, str]) -> tuple[State, list[st
         if choice not in params:
             state[choice] = page.best_first(params, side, options, state)
             continue
-        name = page.catalog.present_name(params[choice])
+        name = params[choice]
         if name in options or _elsewhere(page, params):
             state[choice] = name if name in options else page.first_of(side, options, state)
             continue
@@ -77,5 +75,5 @@ def _read_kernels(page: Page, params: Mapping[str, str]) -> tuple[State, list[st
 
 def _elsewhere(page: Page, params: Mapping[str, str]) -> Mapping[str, object]:
     """The choices that show the kernel of a link, if the kernel is not among the page's."""
-    name = page.catalog.present_name(params.get(kernel_name(page.sides[0]), ""))
+    name = params.get(kernel_name(page.sides[0]), "")
     return page.elsewhere(page.catalog.kernels[name]) if name in page.catalog.kernels else {}

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from app.choices.choice import Choice, broken_value, of_constant, of_field
 from kernels.catalog import Catalog
-from kernels.core.fields import fields_of, former_names, write_value
+from kernels.core.fields import fields_of, write_value
 from kernels.core.launch import Constant, ConstantRole
 from kernels.core.problem import Problem
 from kernels.core.request import Request
@@ -27,8 +27,7 @@ class Correction(NamedTuple):
     """A choice with a new value, because the old one does not go with the others.
 
     name: of the choice.
-    sentence: its old value, and the allowed values.
-    """
+    sentence: its old value, and the allowed values."""
 
     name: str
     sentence: str
@@ -60,14 +59,12 @@ class Page:
     every_constant: constants of all kernels that solve the problem can be chosen.
     recorded: with recorded runs, the page offers a choice of recordings instead of the problem.
     runs: the page runs the kernel, so the place to run is a choice.
-    former: a name in old links -> its present name.
     refusal: a sentence with the reason why the page cannot show a kernel, or "".
     elsewhere: the choices with which the page shows a kernel that is not among `kernels`, such as a view of its own.
     instead: the kernel that the page shows in place of one that it cannot show, or "" for its default.
     correct: changes choices that do not go together, in place. Returns the corrections.
     adapt: after a new value of `name`, changes the choices that depend on it, in place. Raises ProblemError.
-    describe: the parts of a description that differ from the Choice. Raises ProblemError.
-    """
+    describe: the parts of a description that differ from the Choice. Raises ProblemError."""
 
     catalog: Catalog
     kernels: Mapping[str, KernelSpec] = field(default_factory=dict)
@@ -83,7 +80,6 @@ class Page:
     every_constant: bool = False
     recorded: bool = True
     runs: bool = True
-    former: Mapping[str, str] = field(default_factory=dict)
     refusal: Callable[[KernelSpec], str] = lambda kernel: ""
     elsewhere: Callable[[KernelSpec], Mapping[str, object]] = lambda kernel: {}
     instead: Callable[[KernelSpec], str] = lambda kernel: ""
@@ -174,11 +170,11 @@ class Page:
         first = self.first_of(side, options, state)
         if self.every_constant:
             return first
-        named = {self.former.get(name, name) for name in names}
+        named = set(names)
 
         def matches(kernel: str) -> int:
             kind, constants = options[kernel].problem_type, options[kernel].constants
-            known = {*fields_of(kind), *former_names(kind), *(constant_name(side, c.name) for c in constants)}
+            known = {*fields_of(kind), *(constant_name(side, c.name) for c in constants)}
             return len(known & named)
 
         return max((first, *options), key=matches)

@@ -80,7 +80,6 @@ def describe(
     limits: Callable[[Page, State], Mapping[str, int]] = limits,
     labels: Mapping[str, str] = LABELS,
 ) -> Descriptions:
-    """The labels and the limits of the places."""
     return {
         name: {"high": high, "label": labels[name], "disabled": "" if high else "there is only one"}
         for name, high in limits(page, state).items()

@@ -36,8 +36,7 @@ def narrow(page: Page, state: State, change: tuple[str, str] | None = None) -> l
     """Puts the state at recordings, in place: a problem that every side has, and one recorded build of each side.
 
     It takes the recordings of `change` (a choice, and a number in its list), or the nearest ones. Returns the
-    descriptions of these choices. Raises BackendUnavailable without a recording.
-    """
+    descriptions of these choices. Raises BackendUnavailable without a recording."""
     found = {side: run_index.of(page.kernel_of(state, side)) for side in page.sides}
     fields = page.fields(state)
     problems = {  # a recorded problem's fields as choices hold them

@@ -27,7 +27,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.classroom.tries import Tries
 from app.guards import audit, browsers
-from app.guards.origin import body_of, is_ours, ours
+from app.guards.guard import body_of, is_ours, ours
 from kernels.errors import ProblemError
 
 COOKIE, BACK = "warpglass_access", "warpglass_back"
@@ -125,8 +125,7 @@ class Gate:
     """Middleware. Visitors without access get the password page, or an error. Sockets of other sites are closed.
 
     base: the app's path below the host, for example /warpglass
-    version: of the stage's modules
-    """
+    version: of the stage's modules"""
 
     def __init__(self, app: ASGIApp, base: str = "", version: str = ""):
         self.app, self.base, self.version = app, base, version

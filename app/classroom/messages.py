@@ -64,8 +64,7 @@ def question(asked: object, stories: Collection[str]) -> dict[str, Any]:
     """The fields QUESTION of a question to the class.
 
     options: their number.
-    text, texts: the words of the question and of its options, for the exported file. They may be absent.
-    """
+    text, texts: the words of the question and of its options, for the exported file. They may be absent."""
     given = asked if isinstance(asked, dict) else {}
     story, text, kind = (value if isinstance(value := given.get(n), str) else "" for n in ("story", "question", "kind"))
     if story not in stories or not isinstance(given.get("question"), str) or len(text) > 200 or kind not in KINDS:

@@ -51,8 +51,7 @@ class Poll:
     open: the answer is not shown yet.
     locked: no more votes.
     until: the end of its timer in seconds since the epoch, or None.
-    answers: browser -> its answer, anonymous. A second answer replaces the first.
-    """
+    answers: browser -> its answer, anonymous. A second answer replaces the first."""
 
     number: int
     asked: float
@@ -105,8 +104,7 @@ class Poll:
 class Seat:
     """One participant of a room. It reads the newest state after each `news`.
 
-    known: the server issued the id `who` to the browser
-    """
+    known: the server issued the id `who` to the browser"""
 
     def __init__(self, who: str, leads: bool, address: str = "", known: bool = True):
         self.who, self.leads, self.address, self.known = who, leads, address, known
@@ -125,8 +123,7 @@ class Room:
     led: time of a leader's last presence, in seconds since the epoch
     at: {link, step, pin} of the present moment
     past: the questions before, with their counts (Poll.row).
-    voters: browser -> its address, for each answer. No file stores it.
-    """
+    voters: browser -> its address, for each answer. No file stores it."""
 
     code: str
     secret: str
@@ -180,8 +177,7 @@ class Rooms:
 
     file: stores the rooms, or None
     may_open(secret): whether this secret may open a room
-    stories: allowed paths of the link of a moment
-    """
+    stories: allowed paths of the link of a moment"""
 
     def __init__(
         self,
@@ -215,8 +211,7 @@ class Rooms:
 
         address: of the browser
         known: the server issued the id `who`. Otherwise the page invented it.
-        Raises RoomError.
-        """
+        Raises RoomError."""
         self.sweep()
         room = self._rooms.get(code.strip().upper())
         if room is None:

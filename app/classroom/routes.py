@@ -4,7 +4,7 @@ POST /wg/rooms {secret}     -> {code, secret}: opens a room with the room secret
 WS   /wg/room/CODE          -> first {who}, or {who, secret} of a leader, then the messages of rooms.py
 GET  /wg/answers.csv        -> the answers of a class, for its leader (x-warpglass-class: CODE SECRET)
 GET  /wg/qr?to=ADDRESS      -> SVG of this address as a QR code
-GET  /wg/status             -> JSON: devices, queue, sessions, memory (figures.py)
+GET  /wg/status             -> JSON: devices, queue, sessions, memory
 GET  /metrics               -> these figures for Prometheus
 GET  /health                -> a page with these figures for the lecturer
 POST /wg/enter              -> admits a browser (access.py)
@@ -14,25 +14,101 @@ import asyncio
 import contextlib
 import io
 import json
-from collections.abc import Awaitable, Callable
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import asdict
 from functools import cache, lru_cache
 from pathlib import Path
+from typing import Any
 
+import psutil
 import segno
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import BaseRoute, Route, WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from app.classroom import access, figures
+from app.classroom import access
 from app.classroom.rooms import Room, RoomError, Rooms, Seat
 from app.classroom.tries import Tries
 from app.guards import audit, browsers
-from app.guards.origin import body_of, is_ours, ours
+from app.guards.guard import body_of, is_ours, ours
 from app.store import disk
 from app.stories import STORIES
 from kernels.build import folders
+from kernels.run import workers
+
+_began = time.monotonic()
+DEVICE_METRICS = (  # of each device: kind, name, meaning, key in the figures
+    (GaugeMetricFamily, "queue", "Tasks in the queue of a worker.", "waiting"),
+    (GaugeMetricFamily, "running", "Running tasks.", "running"),
+    (CounterMetricFamily, "worker_deaths", "Crashed workers.", "deaths"),
+    (CounterMetricFamily, "compile_seconds", "Seconds spent compiling.", "compiling"),
+    (GaugeMetricFamily, "device_out", "1 for a device out of service.", "out"),
+)
+
+
+def now(classes: list[dict[str, Any]], sessions: int) -> dict[str, Any]:
+    """The present figures: devices as in workers.status, and bytes of memory of this process and its children.
+
+    classes: rooms.figures()
+    sessions: browsers with an open page"""
+    own = psutil.Process()
+    return {
+        "devices": [asdict(device) for device in workers.status()],
+        "sessions": sessions,
+        "classes": classes,
+        "minutes": round((time.monotonic() - _began) / 60),
+        "web_bytes": own.memory_info().rss,
+        "worker_bytes": sum(_bytes(child) for child in own.children(recursive=True)),
+        "free_bytes": psutil.virtual_memory().available,
+    }
+
+
+def for_prometheus(found: dict[str, Any]) -> tuple[bytes, str]:
+    """(text, content type) of the result of `now`, in Prometheus format."""
+    registry = CollectorRegistry()
+    registry.register(_Collector(found))
+    return generate_latest(registry), CONTENT_TYPE_LATEST
+
+
+class _Collector:
+    def __init__(self, figures: dict[str, Any]):
+        self.figures = figures
+
+    def collect(self) -> Iterator[Metric]:
+        found = self.figures
+        runs = CounterMetricFamily("warpglass_runs", "Finished tasks of workers.", labels=["device", "gpu", "outcome"])
+        for device in found["devices"]:
+            for outcome in ("done", "failed"):
+                runs.add_metric([device["name"], device["gpu"], outcome], device[outcome])
+        yield runs
+        for family, name, meaning, key in DEVICE_METRICS:
+            metric = family(f"warpglass_{name}", meaning, labels=["device", "gpu"])
+            for device in found["devices"]:
+                value = bool(device["out"]) if key == "out" else device[key]
+                metric.add_metric([device["name"], device["gpu"]], float(value))
+            yield metric
+        memory = GaugeMetricFamily("warpglass_memory_bytes", "Resident memory.", labels=["process"])
+        memory.add_metric(["web"], found["web_bytes"])
+        memory.add_metric(["workers"], found["worker_bytes"])
+        yield memory
+        yield GaugeMetricFamily("warpglass_sessions", "Browsers with a page open.", value=found["sessions"])
+        yield GaugeMetricFamily("warpglass_classes", "Open classes.", value=len(found["classes"]))
+        followers = sum(one["followers"] for one in found["classes"])
+        yield GaugeMetricFamily("warpglass_followers", "Their followers.", value=followers)
+
+
+def _bytes(process: psutil.Process) -> int:
+    try:
+        return process.memory_info().rss
+    except psutil.Error:  # ended a moment ago
+        return 0
+
 
 KEPT_EVERY = 1.0  # seconds between two writes of the rooms
 PACE = 0.1  # seconds, the least between two messages to a leader
@@ -218,8 +294,7 @@ def routes(base: str, version: str, sessions: Callable[[], int], site: str = "")
     base: the app's path below the host
     version: of the stage's modules
     sessions(): number of browsers with an open page
-    site: distinguishes servers with one cache, for example -8501
-    """
+    site: distinguishes servers with one cache, for example -8501"""
     global _site, _base
     _site, _base = site, base
     page = f"""<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">
@@ -227,7 +302,7 @@ def routes(base: str, version: str, sessions: Callable[[], int], site: str = "")
 <script type="module" src="./wg/{version}/shell/health.js"></script></html>"""
 
     async def found() -> dict[str, object]:
-        return await run_in_threadpool(figures.now, rooms().figures(), sessions())  # only the event loop touches rooms
+        return await run_in_threadpool(now, rooms().figures(), sessions())  # only the event loop touches rooms
 
     async def health(request: Request) -> Response:
         return HTMLResponse(page)
@@ -236,7 +311,7 @@ def routes(base: str, version: str, sessions: Callable[[], int], site: str = "")
         return JSONResponse(await found())
 
     async def metrics(request: Request) -> Response:
-        text, kind = figures.for_prometheus(await found())
+        text, kind = for_prometheus(await found())
         return Response(text, media_type=kind)
 
     return [

@@ -27,8 +27,7 @@ class _Address:
     wrong: the times of its last wrong tries, in seconds of time.monotonic
     waiting: futures of the waiting tries
     many: browser -> number of its waiting tries
-    turns: the task with the queue
-    """
+    turns: the task with the queue"""
 
     wrong: deque[float] = field(default_factory=lambda: deque(maxlen=FREE))
     waiting: Fair = field(default_factory=Fair)

@@ -32,6 +32,7 @@ SIZES = {  # field of Compared -> the size that it writes. With _before: of the 
     **{name: name for name in ("numbers", "gpus", "batch", "window")},
 }
 WARP = 32  # lanes
+Sizes = Mapping[str, object]  # of a problem, or of something else that is counted
 
 
 @dataclass(frozen=True)
@@ -52,50 +53,30 @@ class Compared:
     sizes_before: Mapping[str, float] = field(default_factory=dict)
     copy_rate: float = 0.0
 
-    @property
-    def now(self) -> str:
-        return amount(self.value, self.unit)
-
-    @property
-    def before(self) -> str:
-        return amount(self.value_before, self.unit)
-
-    @property
-    def times(self) -> str:
-        """How many times smaller the amount is now."""
-        return _ratio(self.value_before, self.value)
-
-    @property
-    def loss(self) -> str:
-        """How many times larger the amount is now."""
-        return _ratio(self.value, self.value_before)
-
-    @property
-    def less(self) -> str:
-        """By how many per cent the amount is smaller now."""
-        return f"{glossary.short(100 * (1 - self.value / self.value_before), 2)}%"
-
-    @property
-    def more(self) -> str:
-        """By how many per cent the amount is larger now."""
-        return f"{glossary.short(100 * (self.value / self.value_before - 1), 2)}%"
-
-    @property
-    def percent(self) -> str:
-        """The amount now, a share of one, in per cent."""
-        return f"{glossary.short(100 * self.value, 2)}%"
-
-    @property
-    def copy_before(self) -> str:
-        """The time in which the GPU copies the bytes of before."""
-        return amount(self.value_before / self.copy_rate, "us")
-
     def __getattr__(self, name: str) -> str:
-        """A size in words (SIZES)."""
+        """A field of FIELDS, or a size (SIZES), in words."""
+        if name in FIELDS:
+            return FIELDS[name](self)
         size = SIZES.get(name.removesuffix("_before"))
         if size is None:
             raise AttributeError(name)
         return f"{(self.sizes_before if name.endswith('_before') else self.sizes)[size]:,.0f}"
+
+
+FIELDS: dict[str, Callable[[Compared], str]] = {
+    "now": lambda one: amount(one.value, one.unit),
+    "before": lambda one: amount(one.value_before, one.unit),
+    "times": lambda one: _ratio(one.value_before, one.value),  # how many times smaller the amount is now
+    "loss": lambda one: _ratio(one.value, one.value_before),  # how many times larger it is now
+    "less": lambda one: _percent(1 - one.value / one.value_before),  # by how much it is smaller now
+    "more": lambda one: _percent(one.value / one.value_before - 1),  # by how much it is larger now
+    "percent": lambda one: _percent(one.value),  # a share of one
+    "copy_before": lambda one: amount(one.value_before / one.copy_rate, "us"),  # in which the GPU copies these bytes
+}
+
+
+def _percent(share: float) -> str:
+    return f"{glossary.short(100 * share, 2)}%"
 
 
 def amount(value: float, unit: str) -> str:
@@ -259,64 +240,60 @@ def _pattern(gain: Gain, catalog: Catalog) -> Compared | None:
 # ---- counted by a rule, without a recording ----
 
 
-def _cache(gain: Gain, catalog: Catalog) -> Compared:
+def _counted(gain: Gain, catalog: Catalog) -> Compared:
+    """Both amounts by one of the rules of COUNTED."""
+    count, unit, rule = COUNTED[gain.kind]
+    sizes, sizes_before = gain.problem, {**gain.problem, **gain.before_problem}
+    now, before = count(catalog, gain.kernel, sizes), count(catalog, gain.before, sizes_before)
+    return Compared(now, before, unit, rule, sizes_of(sizes), sizes_of(sizes_before))
+
+
+def _read_bytes(catalog: Catalog, name: str, sizes: Sizes) -> float:
     """The bytes of K and V that a run reads at least once."""
-
-    def read(name: str, problem: Mapping[str, object]) -> float:
-        work = catalog.kernels[name].problem_type(**_as_tuples(problem)).work
-        return sum(size for tensor, size in work.touched.items() if tensor in ("k_cache", "v_cache"))
-
-    before = read(gain.before, {**gain.problem, **gain.before_problem})
-    return Compared(read(gain.kernel, gain.problem), before, "B", "counted from the sizes of the problem")
+    work = catalog.kernels[name].problem_type(**_as_tuples(sizes)).work
+    return sum(size for tensor, size in work.touched.items() if tensor in ("k_cache", "v_cache"))
 
 
-def _as_tuples(problem: Mapping[str, object]) -> dict[str, object]:
+def _moved_bytes(catalog: Catalog, name: str, sizes: Sizes) -> float:
+    """The least bytes of all launches of a kernel: each launch reads or writes each of its tensors once."""
+    spec = catalog.kernels[name]
+    problem = spec.problem_type(**_as_tuples(sizes))
+    plan, work = spec.plan(problem, tuple(spec.settings_for(problem).items())), problem.work
+    return plan_bytes(plan, work.touched if work else {})
+
+
+def _sectors(catalog: Catalog, name: str, access: Sizes) -> float:
+    """The sectors of a warp's access of global memory: bytes of a lane, and stride in bytes between lanes."""
+    stride, width = int(str(access["stride"])), int(str(access["bytes"]))
+    return global_sectors([lane * stride for lane in range(WARP)], width).sectors
+
+
+def _warps(catalog: Catalog, name: str, block: Sizes) -> float:
+    """The warps of an SM. block: threads, registers and shared_bytes of a build's block."""
+    threads, registers, shared = (int(str(block[size])) for size in ("threads", "registers", "shared_bytes"))
+    return min(limits(threads, registers, shared, MACHINES["sm_90"]).values()) * threads // WARP
+
+
+COUNTED: dict[str, tuple[Callable[[Catalog, str, Sizes], float], str, str]] = {  # how, the unit, and the rule in words
+    "cache": (_read_bytes, "B", "counted from the sizes of the problem"),
+    "moved": (_moved_bytes, "B", "counted from the sizes of the tensors"),
+    "sectors": (_sectors, "sectors", "counted by the rule of sectors"),
+    "warps": (_warps, "warps", "warps counted from the registers of each build"),
+}
+
+
+def _as_tuples(problem: Sizes) -> dict[str, object]:
     return {name: tuple(value) if isinstance(value, list) else value for name, value in problem.items()}
 
 
-def _sectors(gain: Gain, catalog: Catalog) -> Compared:
-    """The sectors of a warp's access of global memory. problem: bytes of a lane, and stride in bytes between lanes."""
-
-    def count(access: Mapping[str, object]) -> int:
-        stride, width = int(str(access["stride"])), int(str(access["bytes"]))
-        return global_sectors([lane * stride for lane in range(WARP)], width).sectors
-
-    before = count({**gain.problem, **gain.before_problem})
-    return Compared(count(gain.problem), before, "sectors", "counted by the rule of sectors")
-
-
 def _stored(gain: Gain, catalog: Catalog) -> Compared:
-    """The bytes of LSE, one number per query, against those of P, one number for each query and key."""
+    """The bytes of LSE, one number per query, against the bytes of P, one number for each query and key."""
     problem = catalog.kernels[gain.kernel].problem_type(**_as_tuples(gain.problem))
     part = {problem.picture.get(tensor.name, tensor.name): tensor for tensor in problem.tensors()}
     lse = next(tensor for tensor in part.values() if tensor.axes == ("batch", "head", "query"))
     keys = part["K"].shape[part["K"].axes.index("key")]
     place, sizes = "counted from the sizes of the problem", sizes_of(problem.values())
     return Compared(lse.nbytes, lse.size * keys * part["O"].itemsize, "B", place, sizes, sizes)
-
-
-def _moved(gain: Gain, catalog: Catalog) -> Compared:
-    """The least bytes of all launches of a kernel: each launch reads or writes each of its tensors once."""
-
-    def count(name: str) -> int:
-        spec = catalog.kernels[name]
-        problem = spec.problem_type(**_as_tuples(gain.problem))
-        plan, work = spec.plan(problem, tuple(spec.settings_for(problem).items())), problem.work
-        return plan_bytes(plan, work.touched if work else {})
-
-    place, sizes = "counted from the sizes of the tensors", sizes_of(gain.problem)
-    return Compared(count(gain.kernel), count(gain.before), "B", place, sizes, sizes)
-
-
-def _warps(gain: Gain, catalog: Catalog) -> Compared:
-    """The warps of an SM. problem: threads, registers and shared_bytes of a build's block."""
-
-    def count(block: Mapping[str, object]) -> int:
-        threads, registers, shared = (int(str(block[name])) for name in ("threads", "registers", "shared_bytes"))
-        return min(limits(threads, registers, shared, MACHINES["sm_90"]).values()) * threads // WARP
-
-    before = count({**gain.problem, **gain.before_problem})
-    return Compared(count(gain.problem), before, "warps", "warps counted from the registers of each build")
 
 
 def _serving(gain: Gain, catalog: Catalog) -> Compared | None:
@@ -333,12 +310,9 @@ RULES: dict[str, Callable[[Gain, Catalog], Compared | None]] = {
     "ring": _ring,
     "launches": _launches,
     "pattern": _pattern,
-    "cache": _cache,
-    "moved": _moved,
-    "sectors": _sectors,
     "serving": _serving,
     "stored": _stored,
-    "warps": _warps,
+    **dict.fromkeys(COUNTED, _counted),
 }
 
 
@@ -374,10 +348,9 @@ def told(stop: Stop, catalog: Catalog) -> Told:
     try:
         wins, small = stop.wins.format(**found), stop.small.format(**found)
     except (KeyError, AttributeError, IndexError, ValueError) as error:
-        fields = [*SIZES, *(name for name, value in vars(Compared).items() if isinstance(value, property))]
         raise StopError(
             f"The sentences of {stop.name} have an unknown placeholder: {error}. Write {{NAME.FIELD}} with a gain's "
-            f"name ({', '.join(found)}) and one of {', '.join(fields)}."
+            f"name ({', '.join(found)}) and one of {', '.join([*SIZES, *FIELDS])}."
         ) from error
     # the origin of the amounts: each place once, with the tokens of its timed problems
     tokens: dict[str, list[str]] = {one.place: [] for one in found.values()}

@@ -37,8 +37,7 @@ class Link:
     """A link of a stop.
 
     label: its text.
-    link: a moment of ours (PATH?CHOICES), or an address.
-    """
+    link: a moment of ours (PATH?CHOICES), or an address."""
 
     label: str
     link: str
@@ -52,8 +51,7 @@ class Gain:
     name: of its placeholders, by default its kind.
     kernel, before: the names of the kernels, or of the levels of memory.
     problem, settings: the sizes and the constants of both sides.
-    before_problem, before_settings: the sizes and the constants that are different before.
-    """
+    before_problem, before_settings: the sizes and the constants that are different before."""
 
     kind: str
     name: str
@@ -83,8 +81,7 @@ class Stop:
     wins: the gain in a sentence, with {placeholders} of gains.py.
     gain: the comparisons that give the placeholders.
     small: the reason for a small gain, or "".
-    deeper, paper: links for later.
-    """
+    deeper, paper: links for later."""
 
     name: str
     number: int
@@ -113,8 +110,7 @@ class Check:
     stop: the name of the stop with its idea.
     text, why: the question, and the reason for the right option.
     right: the right option.
-    wrong: the other options, each with the reason against it.
-    """
+    wrong: the other options, each with the reason against it."""
 
     name: str
     act: str
@@ -201,8 +197,7 @@ def _from_table(kind: type, file: str, inside: str, given: object, **known: obje
     """A value of a dataclass from a table. Raises StopError.
 
     inside: the name of the table in the file, with a dot, or "" for the whole file.
-    known: the fields that the table does not give.
-    """
+    known: the fields that the table does not give."""
     if not isinstance(given, dict):
         raise StopError(f"{file}: {inside[:-1]} is {quoted(given)}. Write a table.")
     types = {name: type for name, type in get_type_hints(kind).items() if name not in known}

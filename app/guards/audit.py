@@ -17,8 +17,10 @@ import hashlib
 import json
 import logging
 import os
+import sys
 import threading
 import time
+import traceback
 from collections import OrderedDict
 from datetime import UTC, datetime
 from logging.handlers import WatchedFileHandler
@@ -53,27 +55,10 @@ def note(event: str, page: str, **facts: str) -> None:
     """Writes an event.
 
     page: ADDRESS BROWSER, or ADDRESS BROWSER/NAME (browsers.page_of).
-    facts: more fields, without a secret and without a text of a user.
-    """
+    facts: more fields, without a secret and without a text of a user."""
     if not LOGGER.isEnabledFor(logging.INFO):
         return
     address, _, browser = page.partition("/")[0].partition(" ")
-    missing = _missing(address)
-    if missing is None:
-        return
-    line = {
-        "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
-        "event": event,
-        "address": address,
-        "browser": "" if browser == address else hashlib.sha256(browser.encode()).hexdigest()[:8],
-        **{name: text[:LONGEST] for name, text in facts.items()},
-        **({"missing": missing} if missing else {}),
-    }
-    LOGGER.info("%s", json.dumps(line))
-
-
-def _missing(address: str) -> int | None:
-    """The number of events of the address without a line since its last one. None: this event gets no line either."""
     now = time.monotonic()
     with _lock:
         begin, count = _lines.get(address, (now, 0))
@@ -85,4 +70,23 @@ def _missing(address: str) -> int | None:
         _lines.move_to_end(address)
         while len(_lines) > MOST_ADDRESSES:
             _lines.popitem(last=False)
-    return left_out if count < MOST else None
+    if count >= MOST:
+        return
+    line = {
+        "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
+        "event": event,
+        "address": address,
+        "browser": "" if browser == address else hashlib.sha256(browser.encode()).hexdigest()[:8],
+        **{name: text[:LONGEST] for name, text in facts.items()},
+        **({"missing": left_out} if left_out else {}),
+    }
+    LOGGER.info("%s", json.dumps(line))
+
+
+MOST_WRITTEN = 500  # characters of a line, which may quote a stranger's text
+
+
+def write(error: BaseException) -> None:
+    """Writes the traceback of an error, each line shortened."""
+    lines = "".join(traceback.format_exception(error)).splitlines()
+    print("\n".join(line[:MOST_WRITTEN] for line in lines), file=sys.stderr, flush=True)

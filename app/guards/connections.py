@@ -134,8 +134,7 @@ class Connection(HttpToolsProtocol):
     """uvicorn's connection.
 
     refused: whether it gets only the refusal.
-    listener: of its socket.
-    """
+    listener: of its socket."""
 
     refused = False
     listener: Listener | None = None

@@ -4,10 +4,12 @@ It also closes Streamlit's upload route, and ends a request whose body never com
 
 import asyncio
 import re
+from collections.abc import Awaitable, Callable
 from functools import lru_cache
+from urllib.parse import urlsplit
 
-from starlette.requests import ClientDisconnect, HTTPConnection
-from starlette.responses import PlainTextResponse
+from starlette.requests import ClientDisconnect, HTTPConnection, Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.guards import audit, browsers, hosts
@@ -104,8 +106,7 @@ class _Headed:
     """A `send` that adds the headers.
 
     host: the allowed host of the request.
-    embedded: whether any site may frame the page.
-    """
+    embedded: whether any site may frame the page."""
 
     def __init__(self, send: Send, host: str, embedded: bool):
         self.send, self.more, self.started = send, _headers(host, embedded), False
@@ -127,3 +128,45 @@ def _headers(host: str, embedded: bool) -> list[tuple[bytes, bytes]]:
         (b"x-content-type-options", b"nosniff"),
         (b"referrer-policy", b"same-origin"),
     ]
+
+
+HTTP = {"ws": "http", "wss": "https"}  # the scheme of the page that opens a socket
+
+
+def is_ours(connection: HTTPConnection) -> bool:
+    """Whether a page of this server asks, by scheme, host and port. A program sends no origin, and is trusted."""
+    origin, headers = connection.headers.get("origin"), connection.headers
+    if not origin:
+        return True
+    try:
+        scheme, host = urlsplit(origin)[:2]
+    except ValueError:
+        return False
+    own = connection.scope["scheme"]
+    return scheme == HTTP.get(own, own) and host in (headers.get("host"), headers.get("x-forwarded-host"))
+
+
+async def body_of(request: Request, most: int = 4000) -> bytes | None:
+    """The body of a request; None if it has more than `most` bytes."""
+    body = b""
+    async for part in request.stream():
+        body += part
+        if len(body) > most:
+            return None
+    return body
+
+
+def ours(change: Callable[[Request], Awaitable[Response]]) -> Callable[[Request], Awaitable[Response]]:
+    """A route that changes something: asked by a page of another site, it refuses."""
+
+    async def checked(request: Request) -> Response:
+        if not is_ours(request):
+            here = f"{request.url.scheme}://{request.headers.get('host', '')}"
+            said = (
+                f"{request.headers['origin']} is another site than {here}. Only Warpglass's own pages can ask that. "
+                f"A proxy in front must pass Host and X-Forwarded-Proto, and --proxy must name it."
+            )
+            return JSONResponse({"error": said}, 403)
+        return await change(request)
+
+    return checked

@@ -12,6 +12,11 @@ import socket
 from dataclasses import dataclass
 from functools import lru_cache
 
+from kernels import jail
+from kernels.errors import ProblemError
+from kernels.jail import in_place, setting
+from kernels.jail.setting import Setting
+
 VARIABLE = "WARPGLASS_ALLOW_HOST"
 LOCAL = frozenset({"localhost", "127.0.0.1", "::1"})
 EVERY_ADDRESS = ("0.0.0.0", "::", "")  # each of these: all addresses of the machine
@@ -30,8 +35,7 @@ class Hosts:
     """The allowed hosts.
 
     names: names and addresses, without ports
-    any_address: whether each IP address is allowed; an address cannot be rebound, a name can
-    """
+    any_address: whether each IP address is allowed; an address cannot be rebound, a name can"""
 
     names: frozenset[str]
     any_address: bool = False
@@ -54,3 +58,20 @@ def allowed(listens_at: str, more: str = "") -> Hosts:
         own = socket.gethostname().lower()
         names |= {own, f"{own}.local"}
     return Hosts(frozenset(names) - {""}, listens_at in EVERY_ADDRESS)
+
+
+def decide(listens_at: str, more_hosts: str, wish: str) -> Setting:
+    """The setting of a server.
+
+    more_hosts: its additional names, with commas between them. A proxy brings others under such a name.
+    wish: the text of WARPGLASS_STRANGERS.
+    Raises ProblemError for another word, or if the jail does not work on this machine."""
+    if wish not in ("", *(setting.value for setting in Setting)):
+        raise ProblemError(f"{setting.VARIABLE} is {wish!r:.60}. Set it to jail, or remove it.")
+    if wish == Setting.JAIL.value:
+        if reason := jail.why_none() or in_place.why_none():
+            raise ProblemError(f"--strangers needs the jail. {reason[:1].upper()}{reason[1:].rstrip('.')}.")
+        return Setting.JAIL
+    names = {name_of(name) for name in more_hosts.split(",")} - {""}
+    alone = listens_at in LOCAL and names <= LOCAL
+    return Setting.LOCAL if alone and wish != Setting.OFF.value else Setting.OFF

@@ -11,41 +11,20 @@ import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TypeVar
 
 from kernels import catalog
 from kernels.errors import FAULT, ProblemError, WarpglassError
 from kernels.measure import hierarchy, protocol, sweeps
-from kernels.measure.bench_rows import COLUMNS, row, skipped_row
+from kernels.measure.bench_rows import COLUMNS, Now, row, skipped_row
 from kernels.measure.in_worker import TIME_LIMIT
-from kernels.measure.protocol import Timing
+from kernels.measure.protocol import Point, Timing
 from kernels.measure.sweeps import Skipped
 from kernels.run import workers
 from kernels.run.backends import Survey
 
 Row = Mapping[str, object]
-Rows = tuple[tuple[object, ...], ...]
-
-
-@dataclass(frozen=True)
-class Now:
-    """The results so far.
-
-    rows: the values of `columns`.
-    roofs: pairs, as in protocol.roofs.
-    gpu: its id, if known.
-    """
-
-    columns: tuple[str, ...] = ()
-    rows: Rows = ()
-    device: str = ""
-    driver: str = ""
-    date: str = ""
-    roofs: tuple[tuple[str, float], ...] = ()
-    gpu: str = ""
-
-    def records(self) -> list[dict[str, object]]:
-        return [dict(zip(self.columns, values)) for values in self.rows]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -90,7 +69,7 @@ def progress() -> Progress:
         return replace(_progress, seconds=round(seconds, 1))
 
 
-def start(request: Any) -> Progress:
+def start(request: object) -> Progress:
     """Starts a measurement: {what: hierarchy}, or {what: sweep, kernels: [name], field, values: text, set: text, peers,
     warm}. With gpu: the id of the GPU, by default the first. Raises ProblemError if it cannot be measured."""
     if not isinstance(request, dict) or request.get("what") not in tuple(_found):
@@ -99,7 +78,8 @@ def start(request: Any) -> Progress:
     if "gpu" not in survey.devices:
         raise ProblemError(f"Nothing can be measured here. {survey.reasons.get('gpu', '')}")
     device, kind, gpu = survey.devices["gpu"], request["what"], _gpu(request.get("gpu"), survey)
-    points = _points(request) if kind == "sweep" else hierarchy.sweep(device.multiprocessors)
+    swept = _points(request) if kind == "sweep" else []
+    places = hierarchy.sweep(device.multiprocessors) if kind == "hierarchy" else []
     global _progress, _began
     with _lock:
         if _progress.running:
@@ -109,15 +89,15 @@ def start(request: Any) -> Progress:
         _stopping.clear()
         _began = time.monotonic()
         _progress = Progress(
-            True, kind, of=len(points), now="the roofs" if kind == "sweep" else "", version=_progress.version
+            True, kind, of=len([*swept, *places]), now="the roofs" if swept else "", version=_progress.version
         )
         adds = kind == "sweep" and _found[kind].gpu == gpu.id  # adds to earlier results of the GPU
         today = datetime.date.today().isoformat()
         _found[kind] = replace(
             _found[kind] if adds else Now(), device=gpu.name, driver=device.driver, date=today, gpu=gpu.id
         )
-    work = _sweep if kind == "sweep" else _hierarchy
-    threading.Thread(target=_run, args=(kind, work(points)), daemon=True).start()
+    work = _sweep(swept) if kind == "sweep" else _hierarchy(places)
+    threading.Thread(target=_run, args=(kind, work), daemon=True).start()
     return progress()
 
 
@@ -153,7 +133,7 @@ def _gpu(wanted: object, survey: Survey) -> workers.Gpu:
     )
 
 
-def _points(request: dict[str, Any]) -> list[Any]:
+def _points(request: Mapping[str, object]) -> list[Point | Skipped]:
     """The points of a sweep. ProblemError."""
     names, values = request.get("kernels"), request.get("values", "")
     if not isinstance(names, list) or not names:
@@ -170,7 +150,7 @@ def _points(request: dict[str, Any]) -> list[Any]:
 # ---- the measurement: yields (the next point, the row of this one) ----
 
 
-def _sweep(points: list[Any]) -> Iterator[tuple[str, Row | None]]:
+def _sweep(points: list[Point | Skipped]) -> Iterator[tuple[str, Row | None]]:
     roofs = dict(times().roofs) or _in_worker(protocol.roofs, title="Measuring the roofs")
     with _lock:
         _found["sweep"] = replace(_found["sweep"], columns=COLUMNS, roofs=tuple(roofs.items()))
@@ -188,18 +168,19 @@ def _sweep(points: list[Any]) -> Iterator[tuple[str, Row | None]]:
         yield point.name, row(timing, roofs)
 
 
-def _hierarchy(points: list[Any]) -> Iterator[tuple[str, Row | None]]:
+def _hierarchy(points: list[hierarchy.Place]) -> Iterator[tuple[str, Row | None]]:
     for point in points:
         yield f"{point.kind} {point.problem.space}", None
         yield "", _in_worker(hierarchy.point, point, title="Measuring the memory's levels")
 
 
-def _in_worker(function: Callable, *args: object, title: str) -> Any:
+def _in_worker(function: Callable[..., T], *args: object, title: str) -> T:
     global _job
     with _lock:
         gpu = _found[_progress.what].gpu
         _job = workers.submit(function, *args, backend="gpu", title=title, time_limit=TIME_LIMIT, gpu=gpu)
-    return _job.result()
+    found: T = _job.result()
+    return found
 
 
 def _run(kind: str, work: Iterator[tuple[str, Row | None]]) -> None:

@@ -4,29 +4,25 @@ python -m app.sweeps      records it on this GPU: the first query tile of head 0
 """
 
 import sys
-from collections.abc import Iterable
 from dataclasses import replace
-from functools import lru_cache
-from pathlib import Path
+from functools import partial
 
 import numpy as np
 import pandas as pd
 
 from explainers.models import softmax_rows
-from explainers.stories.precision import error_tables, precision, rounding
+from explainers.stories.precision import error_tables, rounding
 from explainers.story import probed
 from kernels.core.fields import fields_of
-from kernels.core.remembered import of_recordings
 from kernels.core.request import Request
 from kernels.core.scope import Scope
 from kernels.errors import BackendUnavailable, WarpglassError
-from kernels.recordings import tables
-from kernels.recordings.tables import Provenance
+from kernels.recordings.tables import Case, Cases, Kept, RecordedTable, Row, by
 from kernels.run import execute, workers
 from kernels.run.backends import Device
 
 KIND = "precision"
-VALUES: dict[str, dict[str, tuple]] = {  # a field of the problem -> its values, on the CPU and on a GPU
+VALUES: dict[str, dict[str, tuple[float, ...]]] = {  # a field of the problem -> its values, on the CPU and on a GPU
     "score_scale": {"cpu": (0.1, 0.3, 1.0, 3.0, 10.0, 30.0), "gpu": (0.1, 0.3, 1.0, 3.0, 10.0, 30.0)},
     "seq_len": {"cpu": (32, 64, 128, 256), "gpu": (64, 256, 1024, 4096)},
 }
@@ -40,16 +36,13 @@ def swept(request: Request, field: str) -> list[Request]:
     return [replace(request, problem=request.problem.with_fields(**{field: v}), scope=Scope()) for v in values]
 
 
-# ---- recorded ----
-
-
 def asked(backend: str = "gpu") -> list[Request]:
     """The recorded requests: a kernel of each type, as on the page of Precision, and the first rung with an optimistic
     max. Each kernel has its tuned constants."""
-    accepted = probed.accepting(precision).values()
+    accepted = probed.accepting(rounding).values()
     first = min(filter(softmax_rows.is_optimistic, accepted), key=lambda spec: spec.rung)
     dtypes = fields_of(first.problem_type)["dtype"].metadata["allowed"]
-    wanted = [*precision.of_each_type(accepted).values(), *((first, {"dtype": dtype}) for dtype in dtypes)]
+    wanted = [*rounding.of_each_type(accepted).values(), *((first, {"dtype": dtype}) for dtype in dtypes)]
     found: dict[Request, None] = {}
     for spec, changes in wanted:
         fields = {name: value for name, value in BEGIN.items() if name in fields_of(spec.problem_type)}
@@ -59,36 +52,29 @@ def asked(backend: str = "gpu") -> list[Request]:
     return list(found)
 
 
-def record(device: Device, requests: Iterable[Request]) -> Path:
-    """Runs the requests over every sweep and writes this GPU's table. A run that the device refuses has no row.
-    Returns the path."""
-    rows: list[pd.DataFrame] = []
-    codes: dict[str, str] = {}
-    for request in requests:
+def _cases(device: Device, kept: Kept | None) -> Cases:
+    """A case for each run."""
+    cases = []
+    for request in asked():
         for field in VALUES:
             for one in swept(request, field):
-                job = workers.submit(
-                    execute.run, one, backend=one.backend, title=one.kernel.name, time_limit=TIME_LIMIT
-                )
-                try:
-                    table = error_tables.sweep_table(field, [rounding.replay(job.result())])
-                except WarpglassError as error:
-                    print(f"{one.kernel.name}, {field} {one.problem.values()[field]}: {error}", file=sys.stderr)
-                    continue
-                spec, codes[one.kernel.name] = one.kernel, one.kernel.code_hash
-                said = {"name": spec.name, "code_hash": spec.code_hash, "field": field}
-                rows.append(table.rename(columns={field: "value"}).assign(**said))
-    return tables.save(
-        pd.concat(rows, ignore_index=True), tables.path_of(KIND, device.name), tables.provenance(device, codes)
+                spec, value = one.kernel, one.problem.values()[field]
+                key = spec.name, rounding.label_of(one), field, value
+                cases.append(Case(f"{spec.name}, {field} {value}", [key], partial(_rows, one, field)))
+    return cases, {}
+
+
+def _rows(request: Request, field: str, missing: object) -> list[Row]:
+    spec = request.kernel
+    job = workers.submit(
+        execute.run, request, backend=request.backend, title=request.kernel.name, time_limit=TIME_LIMIT
     )
+    table = error_tables.sweep_table(field, [rounding.replay(job.result())]).rename(columns={field: "value"})
+    return table.assign(name=spec.name, code_hash=spec.code_hash, field=field).to_dict("records")
 
 
-@of_recordings(lru_cache(maxsize=1))
-def recorded() -> tuple[pd.DataFrame, Provenance] | None:
-    for table, where in tables.recorded(KIND).values():
-        if len(rows := tables.of_present_code(table, where)):
-            return rows.reset_index(drop=True), where
-    return None
+TABLE = RecordedTable(KIND, by("name", "computes in", "field", "value"), _cases)
+recorded = TABLE.newest
 
 
 def recorded_sweep(table: pd.DataFrame, field: str) -> pd.DataFrame:
@@ -101,12 +87,12 @@ def recorded_sweep(table: pd.DataFrame, field: str) -> pd.DataFrame:
 
 
 def main() -> int:
-    """Records the sweeps on this GPU. Returns the exit code: 3 without a GPU."""
+    """Records what this GPU's table lacks. Returns the exit code: 3 without a GPU, 1 after a failed run."""
     try:
-        print(record(workers.survey().pick("gpu"), asked()))
+        print(*TABLE.record(workers.survey().pick("gpu")))
         return 0
-    except BackendUnavailable as error:
+    except WarpglassError as error:
         print(error, file=sys.stderr)
-        return 3
+        return 3 if isinstance(error, BackendUnavailable) else 1
     finally:
         workers.stop()

@@ -30,8 +30,7 @@ def story_of(
     """The story of an explainer.
 
     path, title, look, order, page, subject, more: fields of Story.
-    request_tabs: whether it has the tabs of builds and data. Its subject then is a Request or has one.
-    """
+    request_tabs: whether it has the tabs of builds and data. Its subject then is a Request or has one."""
 
     def made_with_runs(part: base.Part[Any]) -> Tab:
         return lambda subject: part(subject, running)

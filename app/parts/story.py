@@ -33,8 +33,7 @@ class Story:
         Request in the subject. Launches with a fixed limit are left out.
     made_on: the workers that make it, if not those of the chosen backend: "cpu" for a story that runs no kernel.
     needs_kernels: whether the rail leaves it out while its page has no kernels.
-    listed: whether the app shows it; not true of the skeleton.
-    """
+    listed: whether the app shows it; not true of the skeleton."""
 
     path: str
     title: str

@@ -58,6 +58,7 @@ type PanelBox = Point & {
     valueAt: (cell: number) => number | undefined,
     colourOf?: (value: number) => number[],
   ) => any;
+  tint: (values: Float32Array) => (value: number) => number[]; // by sign and size
   exact: (value: number) => string;
   number: (value: number) => string;
   short: (value: number, digits?: number) => string;

@@ -134,7 +134,6 @@ def _check(key: str, names: list[str]) -> str:
 
 
 def _touch(path: Path) -> None:
-    """Marks a file as used."""
     with suppress(OSError):  # it went just now, or the disk is read-only
         os.utime(path)
 

@@ -34,7 +34,6 @@ def make() -> bytes:
 
 
 def made_by() -> str:
-    """The versions of the script and of its maker."""
     return f"{VERSION}-{version('vl-convert-python')}"
 
 

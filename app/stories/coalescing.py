@@ -20,8 +20,8 @@ VIEWS = {"ways": "Neighbours and strides", "attention": "A kernel's accesses", "
 def page(catalog: Catalog) -> Page:
     own = {"view": pages.one_of(*VIEWS), "line": lines.LINE}
     hooks = {"correct": correct, "adapt": lines.adapt, "describe": describe}
-    shown = {"former": {"page_tokens": "block_size"}, "first": tuple(_with_ways(catalog.kernels)[:1])}
-    return pages.accepted_by(story.STORY, catalog, own=own, **shown, **hooks)
+    first = tuple(_with_ways(catalog.kernels)[:1])
+    return pages.accepted_by(story.STORY, catalog, own=own, first=first, **hooks)
 
 
 def _with_ways(kernels: Mapping[str, KernelSpec]) -> list[str]:

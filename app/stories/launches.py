@@ -7,6 +7,7 @@ from app.choices.page import BACKEND, Correction, Descriptions, Page, State
 from app.parts.explained import story_of
 from explainers.stories.launches import story
 from explainers.stories.launches.story import Look
+from explainers.story.stage import problem_said
 from kernels.catalog import Catalog
 from kernels.core.cases import cases_of
 from kernels.core.problem import Problem
@@ -89,7 +90,7 @@ def describe(page: Page, state: State) -> Descriptions:
     own, before = page.kernel_of(state), page.kernels.get(page.kernel_of(state).changed_from)
     names = {name: kernel.title for name, kernel in page.solving(own).items() if name != own.name}
     first = {BEFORE: f"The rung before: {before.title}"} if before else {}
-    sizes = {n: problem.size for n, problem in enumerate(problems(own))}
+    sizes = {n: problem_said(problem) for n, problem in enumerate(problems(own))}
     hidden = {name: {"hidden": True} for name in (*page.fields(state), *page.constants(state), "preset", "what_if")}
     return hidden | {
         "against": {"label": "Above it", "options": first | {NONE: "nothing"} | names},

@@ -6,7 +6,7 @@ from app.measured import measuring
 from app.parts.explained import story_of
 from explainers.stories.memory_hierarchy import story
 from explainers.stories.memory_hierarchy.story import Figures
-from explainers.stories.timing.times import NOW, stamp
+from explainers.stories.timing.sweeps import NOW, stamp
 from kernels.core.fields import quoted
 from kernels.measure import hierarchy
 from kernels.run import workers

@@ -67,19 +67,15 @@ def subject(page: Page, state: State, backend: str) -> Look:
         for name, settings in pattern_cycles.ways(kernel)
     ]
     kept = {request: replace(request, backend="recorded") for _, request in ways}
+    own = chosen.kernel, chosen.constants
     if backend == "recorded":
         ways = [(name, request) for name, request in ways if recordings.has(request)]
     elif backend == "cpu":  # one build for the page: the other ways come from their recorded traces
-        own = chosen.kernel, chosen.constants
         ways = [
             (name, kept[r] if (r.kernel, r.constants) != own and recordings.has(kept[r]) else r) for name, r in ways
         ]
-    same = [(name, chosen if _alike(request, chosen) else request) for name, request in ways]
+    same = [(name, chosen if (request.kernel, request.constants) == own else request) for name, request in ways]
     return Look(chosen, tuple(same) if any(r == chosen for _, r in same) else (*same, (chosen.kernel.title, chosen)))
-
-
-def _alike(request: Request, chosen: Request) -> bool:
-    return request.kernel == chosen.kernel and request.constants == chosen.constants
 
 
 STORY = story_of(

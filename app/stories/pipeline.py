@@ -71,8 +71,8 @@ def perfetto_tab(look: Look) -> list[Block]:
 def describe(page: Page, state: State) -> Descriptions:
     entries, high, is_live = of(state["kernel"]), last_block(page, state), live(state)
     hidden = () if is_live else (*page.fields(state), *page.constants(state))
-    options, index = dict(enumerate(labels(entries))), entries.index(chosen(state))
-    problem = {"label": "Problem", "kind": "select", "options": options, "value": str(index)}
+    options = {n: stage.problem_said(entry.request.problem) for n, entry in enumerate(entries)}
+    problem = {"label": "Problem", "kind": "select", "options": options, "value": str(entries.index(chosen(state)))}
     return {
         "recorded": problem | {"hidden": is_live},
         "block": {"label": f"Block (of {high + 1})", "high": high, "disabled": "" if high else "there is only one"},
@@ -187,11 +187,6 @@ def possible_beneath(page: Page, state: State) -> list[str]:
         problem = chosen(state).request.problem
         names = list(dict.fromkeys(e.request.kernel.name for e in recorded() if e.request.problem == problem))
     return [ALONE, *(name for name in names if name != state["kernel"])]
-
-
-def labels(entries: list[RecordedPipeline]) -> list[str]:
-    return [e.request.problem.size + (", causal" if e.request.problem.causal else "")
-            + f", head_dim {e.request.problem.head_dim}" for e in entries]  # fmt: skip
 
 
 def correct(page: Page, state: State) -> list[Correction]:

@@ -9,7 +9,7 @@ from app.choices.page import NONE, Correction, Descriptions, Page, State
 from app.measured import sweeps
 from app.parts import running
 from app.parts.explained import story_of
-from explainers.stories.precision import error_tables, gradients, precision, replay, rounding, story
+from explainers.stories.precision import error_tables, gradients, rounding, story
 from explainers.stories.precision.story import Look
 from explainers.story import picture, probed, stage
 from explainers.story.glossary import short
@@ -27,8 +27,8 @@ DEFAULTS = {"head_dim": 64, "num_heads": 1}  # sizes of every type. For four ker
 def page(catalog: Catalog) -> Page:
     own = {"own": places.WHOLE_TILE, "correct": correct, "describe": describe}
     tiles = pages.of_tiles(story.STORY, catalog, defaults=DEFAULTS, **own)
-    forward = probed.accepting(precision, tiles.kernels)
-    return replace(tiles, first=(precision.first(forward.values()).name,)) if forward else tiles
+    forward = probed.accepting(rounding, tiles.kernels)
+    return replace(tiles, first=(rounding.first(forward.values()).name,)) if forward else tiles
 
 
 def subject(page: Page, state: State, backend: str) -> Look:
@@ -43,7 +43,7 @@ def lead(look: Look) -> list[Block]:
     return [stage.text(said, links=[_row(replayed, row, "Open it in Online softmax")])]
 
 
-def _row(replayed: replay.Replay, row: int, said: str) -> Block:
+def _row(replayed: rounding.Replay, row: int, said: str) -> Block:
     """A way to a row, counted in its head."""
     request, size = replayed.request, places.room(replayed.request)
     problem = request.problem.texts()
@@ -68,15 +68,11 @@ def sweep_tab(look: Look) -> list[Block]:
         table = error_tables.sweep_table(field, [rounding.replay(run) for run in runs])
         if not table.empty:
             blocks += _sweep(field, table, f"Over {field}", runs[0].provenance)
-    found = sweeps.recorded()
-    for field in sweeps.VALUES if found else ():
+    if found := sweeps.recorded():
         made, where = found
-        blocks += _sweep(
-            field,
-            sweeps.recorded_sweep(made, field),
-            f"Over {field}, on {where.device}",
-            f"recorded on {where.device}, {where.date}, head_dim {sweeps.BEGIN['head_dim']}",
-        )
+        said = f"recorded on {where.device}, {where.date}, head_dim {sweeps.BEGIN['head_dim']}"
+        for field in sweeps.VALUES:
+            blocks += _sweep(field, sweeps.recorded_sweep(made, field), f"Over {field}, on {where.device}", said)
     nothing = "A sweep needs new runs, and this page shows recorded runs. Choose another place to run under More."
     return blocks or [stage.note(nothing)]
 
@@ -139,8 +135,8 @@ def others(page: Page, state: State, backend: str) -> tuple[tuple[Request, ...],
     values, whole_state = chosen.problem.values(), {**state, "what_if": NONE}
     found: list[Request] = []
     absent: list[tuple[str, str]] = []
-    for label, (spec, changes) in precision.of_each_type(probed.accepting(precision, page.kernels).values()).items():
-        if label == replay.label_of(chosen):
+    for label, (spec, changes) in rounding.of_each_type(probed.accepting(rounding, page.kernels).values()).items():
+        if label == rounding.label_of(chosen):
             continue
         try:
             fields = {name: values[name] for name in fields_of(spec.problem_type) if name in state and name in values}

@@ -11,9 +11,9 @@ from app.choices.page import Correction, Descriptions, Page, State, put
 from app.measured import measuring
 from app.parts import running
 from app.parts.explained import story_of
-from explainers.stories.sparsity import block_mask, executions, sparsity_ledger, story
+from explainers.stories.sparsity import block_mask, costs, story
 from explainers.stories.sparsity.story import Walked
-from explainers.stories.timing import times
+from explainers.stories.timing import sweeps
 from explainers.story import probed
 from explainers.story.stage import Block
 from kernels.catalog import Catalog
@@ -67,17 +67,17 @@ def subject(page: Page, state: State, backend: str) -> Walked:
 def ledger_tab(walked: Walked) -> list[Block]:
     """The executed, masked and skipped blocks of the whole run, by count and by the lists, with times."""
     run = running.run(walked.request)
-    return sparsity_ledger.ledger_blocks(run, running.traffic(walked.request), _times())
+    return costs.ledger_blocks(run, running.traffic(walked.request), _times())
 
 
 def elements_tab(walked: Walked) -> list[Block]:
     """The same mask as lists of keys and as blocks of several sizes."""
-    return executions.element_blocks(running.run(walked.request), _times())
+    return costs.element_blocks(running.run(walked.request), _times())
 
 
 def _times() -> pd.DataFrame:
     """The recorded times. A worker does not know this server's results."""
-    return times.known((), measuring.Now()).table
+    return sweeps.known((), measuring.Now()).table
 
 
 # ---- the choices ----

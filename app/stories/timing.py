@@ -3,7 +3,6 @@
 import json
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any
 
 import vl_convert
 
@@ -11,13 +10,11 @@ from app.choices.choice import Choice
 from app.choices.page import Correction, Description, Descriptions, Page, State
 from app.choices.pages import two_rungs
 from app.measured import measuring
-from app.measured.measuring import Now
 from app.parts.explained import story_of
 from app.store import disk, vega
-from explainers.models import recorded_times
-from explainers.stories.timing import story, sweep_rows, times, timing_tables, wording
+from explainers.stories.timing import charts, story, sweeps
 from explainers.stories.timing.story import Sources
-from explainers.stories.timing.sweep_rows import SweepName
+from explainers.stories.timing.sweeps import Known
 from explainers.story import stage
 from explainers.story.stage import Block
 from kernels.core.fields import quoted
@@ -36,43 +33,37 @@ OWN = {
 }
 
 
-def sources_of(state: State) -> tuple[str, ...]:
-    return tuple(one for one in state["gpus"].split("|") if one)
+def listed_in(state: State, name: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(one for one in state[name].split("|") if one))
 
 
-def sweep_of(state: State, now: Now) -> str:
-    """The chosen sweep, by default the one of the fastest row; empty without a sweep.
-
-    now: the results of this GPU, which may change during the question.
-    """
-    known = times.known(sources_of(state), now)
-    chosen = sweep_rows.find_sweep(known.found, state["sweep"]) if state["sweep"] else ""
-    return chosen or sweep_rows.fastest(known.table, known.found)
+def known_of(state: State) -> Known:
+    return sweeps.known(listed_in(state, "gpus"), measuring.times())
 
 
-def baseline_of(state: State, now: Now) -> str:
-    _, against, _ = _lines(state, now)
-    return state["baseline"] or next(iter(against), "")
+def key_of(state: State, known: Known) -> str:
+    """The key of the chosen sweep, by default the one of the fastest row; empty without a sweep."""
+    chosen = sweeps.find(known.sweeps, state["sweep"]) if state["sweep"] else ""
+    return chosen or known.fastest
 
 
 def correct(page: Page, state: State) -> list[Correction]:
     """Replaces unknown names by the defaults, in place."""
-    now = measuring.times()
-    _rename(state, page.catalog.present_name)
-    moved = _only(state, "gpus", times.names(now))
-    found = times.known(sources_of(state), now).found
-    key = sweep_rows.find_sweep(found, state["sweep"]) if state["sweep"] else ""
+    moved = _only(state, "gpus", sweeps.sources(measuring.times()))
+    known = known_of(state)
+    key = sweeps.find(known.sweeps, state["sweep"]) if state["sweep"] else ""
     if key is None:
         moved.append(Correction("sweep", f"sweep is {quoted(state['sweep'])}. Here no sweep has this name."))
     state["sweep"] = key or ""
-    labels, against, _ = _lines(state, now)
-    _rename(state, partial(sweep_rows.drawn_layout, present=labels))
+    sweep = known.sweeps.get(key_of(state, known))
+    labels, against = (sweep.labels, sweep.baselines) if sweep else ([], [])
+    _rename(state, partial(sweeps.drawn_layout, present=labels))
     if state["baseline"] and state["baseline"] not in against:
         said = f"baseline is {quoted(state['baseline'])}. Here it can be one of {', '.join(against)}."
         moved.append(Correction("baseline", said))
         state["baseline"] = ""
     moved += _only(state, "hide", labels)
-    if labels and set(state["hide"].split("|")) >= set(labels):
+    if labels and {*listed_in(state, "hide")} >= {*labels}:
         moved.append(Correction("hide", "hide names every line. One line must stay, so the chart shows all lines."))
         state["hide"] = ""
     return moved
@@ -86,177 +77,139 @@ def _rename(state: State, named: Callable[[str], str]) -> None:
 
 def _only(state: State, name: str, allowed: list[str]) -> list[Correction]:
     """Drops unknown names from a list of names."""
-    named = list(dict.fromkeys(one for one in state[name].split("|") if one))
-    lost = [one for one in named if one not in allowed]
+    named = listed_in(state, name)
     state[name] = "|".join(one for one in named if one in allowed)
+    known = ", ".join(allowed) or "nothing"
     return [
-        Correction(name, f"{name} names {quoted(one)}. Here it can name {', '.join(allowed) or 'nothing'}.")
-        for one in lost
+        Correction(name, f"{name} names {quoted(one)}. Here it can name {known}.")
+        for one in named
+        if one not in allowed
     ]
 
 
 def adapt(page: Page, state: State, name: str) -> None:
     """Takes the sweep of a part of its name, and the baseline of another sweep or of other sources. Known lines stay
     hidden. Raises ProblemError for an unknown part."""
+    known = known_of(state)
     if name in PARTS:
-        state["sweep"] = _with_part(state, name)
+        state["sweep"] = _with_part(known, key_of(state, known), name, state[name])
         state[name] = ""
-    if name in ("gpus", "sweep", *PARTS):
-        labels, against, _ = _lines(state, measuring.times())
-        _rename(state, partial(sweep_rows.drawn_layout, present=labels))
-        state["baseline"] = state["baseline"] if state["baseline"] in against else ""
-        state["hide"] = "|".join(one for one in state["hide"].split("|") if one in labels)
+    if name in ("gpus", "sweep", *PARTS) and (sweep := known.sweeps.get(key_of(state, known))):
+        _rename(state, partial(sweeps.drawn_layout, present=sweep.labels))
+        state["baseline"] = state["baseline"] if state["baseline"] in sweep.baselines else ""
+        state["hide"] = "|".join(one for one in listed_in(state, "hide") if one in sweep.labels)
 
 
-def _with_part(state: State, part: str) -> str:
+def _with_part(known: Known, shown: str, part: str, text: str) -> str:
     """The sweep with that part of its name, and with most of the other parts of the shown sweep."""
-    now, text = measuring.times(), state[part]
-    known = times.known(sources_of(state), now)
     if part in ("along", "constant") and text in known.names:
         return text
-    shown = sweep_of(state, now)
-    own, field = known.names[shown], known.found[shown][0]
+    own, field = known.names[shown], known.sweeps[shown].field
     wanted = own if part == "constant" else own._replace(**{part: text})  # without a constant: the same problem
-
-    def alike(key: str) -> tuple[bool, ...]:
-        name = known.names[key]
-        return not name.constant, known.found[key][0] == field, name.problem == wanted.problem
-
-    named = [key for key, name in known.names.items() if name.kind == wanted.kind]
+    named = {key: name for key, name in known.names.items() if name.kind == wanted.kind}
     if part != "kind":
-        named = [key for key in named if known.names[key].problem == wanted.problem]
+        named = {key: name for key, name in named.items() if name.problem == wanted.problem}
     if not named or part == "along":
         raise ProblemError(f"{part} is {quoted(text)}. Here no sweep has this name.")
+
+    def alike(key: str) -> tuple[bool, ...]:
+        sweep = known.sweeps[key]
+        return not sweep.of_constant, sweep.field == field, named[key].problem == wanted.problem
+
     return max(named, key=alike)
 
 
-def _parts(names: Mapping[str, SweepName], key: str) -> Descriptions:
+def _parts(known: Known, key: str) -> Descriptions:
     """The parts of a sweep's name as choices: its kind, its problem, and what varies. Sweeps of constants are under
     the choices of the build."""
-    own = names[key]
-    kinds = dict.fromkeys(name.kind for name in names.values())
-    of_kind = {one: name for one, name in names.items() if name.kind == own.kind}
-    problems = dict.fromkeys(name.problem for name in of_kind.values())
-    along = {one: name for one, name in of_kind.items() if name.problem == own.problem}
-    sizes = {one: name.along for one, name in along.items() if not name.constant or one == key}
-    constants = {one: name.along for one, name in along.items() if name.constant}
-    return {
-        "kind": {"label": "Kind", "value": own.kind, "options": {kind: kind for kind in kinds}},
-        "problem": {"label": "Problem", "value": own.problem, "options": {problem: problem for problem in problems}},
-        "along": {"label": "Sweep", "value": key, "options": sizes},
-        "constant": {"label": "Sweep of a constant", "value": key if own.constant else "", "group": "build"}
-        | {"options": {"": "none", **constants}},
+    own, constant = known.names[key], known.sweeps[key].of_constant
+    of_kind = [name for name in known.names.values() if name.kind == own.kind]
+    along = {k: name.along for k, name in known.names.items() if (name.kind, name.problem) == own[:2]}
+    constants = {k: text for k, text in along.items() if known.sweeps[k].of_constant}
+    options: dict[str, tuple[str, str, Mapping[str, str]]] = {
+        "kind": ("Kind", own.kind, {name.kind: name.kind for name in known.names.values()}),
+        "problem": ("Problem", own.problem, {name.problem: name.problem for name in of_kind}),
+        "along": ("Sweep", key, {k: text for k, text in along.items() if k not in constants or k == key}),
+        "constant": ("Sweep of a constant", key if constant else "", {"": "none", **constants}),
     }
+    found: Descriptions = {
+        name: {"label": label, "value": value, "options": of, "kind": "select", "hidden": len(of) < 2}
+        for name, (label, value, of) in options.items()
+    }
+    return found | {"constant": found["constant"] | {"group": "build"}}
 
 
 def describe(page: Page, state: State) -> Descriptions:
     """The choices as the tables allow them."""
-    now = measuring.times()
-    names, named = times.names(now), times.known(sources_of(state), now)
-    labels, against, part = _lines(state, now)
-    field = named.found[sweep_of(state, now)][0] if named.found else ""
-    said = {one: sweep_rows.baseline_name(one, part, field) for one in against}
-    chosen, hidden = sources_of(state) or tuple(names), state["hide"].split("|")
-    select = {"hidden": not named.found, "kind": "select"}
-    parts = _parts(named.names, sweep_of(state, now)) if named.found else {}
-    parts = {name: select | {"hidden": len(part["options"]) < 2} | part for name, part in parts.items()}
-    return parts | {
-        "gpus": {"hidden": len(names) < 2, "label": "Times from"}
-        | _many(names, [n for n in names if n in chosen], False),
-        "baseline": select | {"label": "Baseline", "value": baseline_of(state, now), "options": said},
-        "hide": {"hidden": len(labels) < 2, "label": "Lines"}
-        | _many(labels, [n for n in labels if n not in hidden], True, wording.title_of(part) if labels else ""),
-    }
+    known, names = known_of(state), sweeps.sources(measuring.times())
+    key = key_of(state, known)
+    chosen = listed_in(state, "gpus") or tuple(names)
+    found: Descriptions = {"gpus": {"label": "Times from"} | _many(names, [n for n in names if n in chosen], str)}
+    if not key:
+        return found | {name: {"hidden": True} for name in ("baseline", "hide")}
+    sweep = known.sweeps[key]
+    baselines = {one: sweep.baseline_name(one) for one in sweep.baselines}
+    baseline = {"label": "Baseline", "value": state["baseline"] or sweep.baselines[0], "options": baselines}
+    on = [label for label in sweep.labels if label not in listed_in(state, "hide")]
+    found |= {"baseline": baseline | {"kind": "select", "hidden": False}}
+    return _parts(known, key) | found | {"hide": {"label": "Lines"} | _many(sweep.labels, on, sweep.named, off=True)}
 
 
-def _many(names: list[str], on: list[str], tells_off: bool, title: str = "") -> Description:
+def _many(names: list[str], on: list[str], named: Callable[[str], str], off: bool = False) -> Description:
     """A choice of several options. Each option has its state, and the value of the choice after a press.
 
-    tells_off: whether the choice names the options that are off. Otherwise it names those that are on, or nothing for
-        all.
-    title: of the problem of the lines.
+    off: whether the choice names the options that are off. Else it names the ones that are on, or nothing for all.
     """
     options = []
     for one in names:
         after = [n for n in names if (n in on) != (n == one)]
-        value = [n for n in names if n not in after] if tells_off else [] if after == names else after
-        last = "" if after else "One line must stay."
-        options.append(
-            {
-                "value": one,
-                "label": recorded_times.shown_name(one, title),
-                "on": one in on,
-                "to": "|".join(value),
-                "why": last,
-            }
-        )
-    return {"kind": "many", "options": options}
-
-
-def _lines(state: State, now: Now) -> tuple[list[str], list[str], Any]:
-    key = sweep_of(state, now)
-    return times.lines(sources_of(state), now, key) if key else ([], [], None)
+        value = [n for n in names if n not in after] if off else [] if after == names else after
+        why = "" if after else "One line must stay."
+        options.append({"value": one, "label": named(one), "on": one in on, "to": "|".join(value), "why": why})
+    return {"kind": "many", "options": options, "hidden": len(names) < 2}
 
 
 # ---- the page ----
 
 
 def subject(page: Page, state: State, backend: str) -> Sources:
-    survey = workers.survey()
+    survey, known = workers.survey(), known_of(state)
     gpu = survey.devices.get("gpu")
     several = tuple((one.id, one.name) for one in survey.gpus) if len(survey.gpus) > 1 else ()
-    now = measuring.times()
-    key = sweep_of(state, now)
-    baseline = baseline_of(state, now) if key else ""
-    hidden = tuple(line for line in state["hide"].split("|") if line)
-    sources = sources_of(state)
+    key = key_of(state, known)
+    baseline = state["baseline"] or (known.sweeps[key].baselines[0] if key else "")
     name, chosen = (gpu.name, two_rungs(page.catalog)) if gpu else ("", ())
-    return Sources(sources, times.stamp(), now, key, baseline, hidden, name, several, chosen)
+    shown = listed_in(state, "gpus"), sweeps.stamp(), measuring.times(), key, baseline, listed_in(state, "hide")
+    return Sources(*shown, name, several, chosen)
 
 
 def take_tab(sources: Sources) -> list[Block]:
     """The shown rows as CSV and JSON, the report, and every chart as an image."""
     shown = story.shown_of(sources)
-    rows = shown.rows.drop(columns=["problem"]).reset_index(drop=True)
+    rows = shown.rows.reset_index(drop=True)
     where = {name: entry.as_json() for name, entry in shown.where.items()}
-    content = {
-        "provenance": where,
-        "baseline": shown.baseline,
-        "rows": reports.records(shown.rows.reset_index(drop=True)),
-    }
-    report = timing_tables.report(
-        shown.rows, shown.part, shown.field, shown.title, shown.baseline, list(shown.where.values())
-    )
+    content = {"provenance": where, "baseline": shown.baseline, "rows": reports.records(rows)}
     files = [
-        ("CSV", "times.csv", rows.to_csv(index=False).encode()),
-        ("JSON", "times.json", json.dumps(content, indent=1).encode()),
-        ("Report (Markdown)", "report.md", report.encode()),
+        _file("CSV", "times.csv", rows.drop(columns=["problem"]).to_csv(index=False).encode()),
+        _file("JSON", "times.json", json.dumps(content, indent=1).encode()),
+        _file("Report (Markdown)", "report.md", story.report(shown).encode()),
     ]
     images = []
     for kind, title in story.CHARTS.items():
-        spec = _alone(story.charts(shown, shown.rows, kind).to_dict(), shown.title)
+        spec = charts.chart(shown, kind).to_dict()
+        # outside the page: without the step's rule, with a title and room for the names at the ends of lines
+        spec |= {"params": [p | {"value": 0} for p in spec["params"]], "width": WIDTH, "padding": 8}
+        spec |= {"background": "white", "title": {"text": shown.sweep.title, "anchor": "start"}}
         png = vl_convert.vegalite_to_png(spec, vl_version=vega.VERSION, scale=SCALE)
-        svg = vl_convert.vegalite_to_svg(spec, vl_version=vega.VERSION)
-        images += [(f"{title}, PNG", f"{kind}.png", png), (f"{title}, SVG", f"{kind}.svg", svg.encode())]
-    return [
-        stage.heading("The times"),
-        stage.row(*([_file(*file)] for file in files)),
-        stage.heading("The charts as images"),
-        stage.row(*([_file(*png), _file(*svg)] for png, svg in zip(images[::2], images[1::2]))),
-    ]
+        svg = vl_convert.vegalite_to_svg(spec, vl_version=vega.VERSION).encode()
+        images.append([_file(f"{title}, PNG", f"{kind}.png", png), _file(f"{title}, SVG", f"{kind}.svg", svg)])
+    said = stage.heading("The times"), stage.heading("The charts as images")
+    return [said[0], stage.row(*([file] for file in files)), said[1], stage.row(*images)]
 
 
 def _file(label: str, name: str, data: bytes) -> Block:
     name = f"warpglass-{name}"
     return stage.download(label, disk.offer_file(data, name), name)
-
-
-def _alone(spec: dict[str, Any], title: str) -> dict[str, object]:
-    """A chart outside the page: without the step's rule, with a title and room for the names of lines."""
-    params = [p | {"value": 0} for p in spec["params"]]
-    padding = 8  # the names at the ends are fitted in
-    more = {"params": params, "width": WIDTH, "padding": padding, "background": "white"}
-    return spec | more | {"title": {"text": title, "anchor": "start"}}
 
 
 STORY = story_of(

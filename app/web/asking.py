@@ -12,21 +12,114 @@ from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 
-from app.choices import described, recordings
-from app.choices.choice import Choice
+from app.choices import described, places, recordings
+from app.choices.choice import Choice, broken_value
 from app.choices.estimates import SHARE, fits, requests_in, run
 from app.choices.links import read_link
-from app.choices.page import Page, State, kernel_name
+from app.choices.page import NONE, Page, State, constant_name, kernel_name
 from app.measured import measuring
 from app.parts.story import Story
-from app.web.carried import translated
+from app.stories import any_kernel, compare, tiling
 from app.workbench import drafts
+from explainers.models.tiling import accepts
 from explainers.story import stage
 from kernels import catalog
 from kernels.core.fields import quoted, shortened, write_value
+from kernels.core.spec import KernelSpec
 from kernels.errors import BackendUnavailable, CannotRun, ProblemError, TooLargeError, WarpglassError
 from kernels.run import execute, workers
 from kernels.run.backends import Survey
+
+# A choice of a place -> a page that has it.
+PLACES = {"at_tile": tiling.STORY, "at_query": compare.STORY, "at_item": any_kernel.STORY}
+
+
+def translated(page: Page, chosen: Mapping[str, str]) -> dict[str, str]:
+    """The choices of any stories, in the words of a page.
+
+    chosen: the newest choices come last. A kernel and its constants go to the first side. A what-if is one choice or a
+    constant. A tile, a query and an item are places of the same rows."""
+    if not page.kernels:
+        return dict(chosen)
+    if "recorded" in page.own and page.own["recorded"].late:  # another page counts other recordings
+        chosen = {name: text for name, text in chosen.items() if name != "recorded"}
+    found = _sides(page, chosen)
+    found = _what_ifs(page, page.kernel_of(read_link(page, found)[0]), found)
+    return _places(page, found)
+
+
+def _newest(entries: list[tuple[str, str]]) -> dict[str, str]:
+    """The last value of each name, in the order of the last values."""
+    found: dict[str, str] = {}
+    for name, text in entries:
+        found.pop(name, None)
+        found[name] = text
+    return found
+
+
+def _sides(page: Page, chosen: Mapping[str, str]) -> dict[str, str]:
+    """One kernel becomes the first of two, and the first of two becomes the one kernel."""
+    first = page.sides[0]
+    constants = page.catalog.constant_names
+    entries = []
+    for name, text in chosen.items():
+        plain = name[2:] if name[:2] in ("a_", "b_") and name[2:] in constants else name
+        side = name[0] if plain != name else ""
+        if not first and (name == "b" or side == "b"):
+            continue  # a page of one kernel drops the second kernel
+        if name == kernel_name("") or name == "a":
+            name = kernel_name(first)
+        elif plain in constants:
+            name = constant_name(side if first and side else first, plain)
+        entries.append((name, text))
+    return _newest(entries)
+
+
+def _what_ifs(page: Page, kernel: KernelSpec, chosen: Mapping[str, str]) -> dict[str, str]:
+    """The what-if build of the first side, as one choice or as its constant."""
+    by_name = {constant_name(page.sides[0], constant.name): constant for constant in kernel.what_ifs}
+    entries: list[tuple[str, str]] = []
+    what_if = NONE
+    for name, text in chosen.items():
+        if page.one_what_if and name in by_name:
+            if text != str(by_name[name].default):
+                what_if = name
+            elif what_if == name:
+                what_if = NONE
+            entries.append(("what_if", what_if))
+        elif name == "what_if" and page.one_what_if:
+            what_if = text
+            entries.append((name, text))
+        elif name == "what_if":
+            for own_name, constant in by_name.items():
+                value = broken_value(constant) if constant.name == text else constant.default
+                entries.append((own_name, str(value)))
+        else:
+            entries.append((name, text))
+    return _newest(entries)
+
+
+def _places(page: Page, chosen: dict[str, str]) -> dict[str, str]:
+    """The newest place, as this page names the tile of that head with the same query."""
+    named = [name for name in chosen if name in PLACES]
+    if not named:
+        return chosen
+    newest, rest = named[-1], {name: text for name, text in chosen.items() if name not in PLACES}
+    own = next((name for name in PLACES if name in page.own), newest)
+    source = PLACES[newest].page(page.catalog)
+    try:
+        state, _ = read_link(source, {**translated(source, rest), newest: chosen[newest]})
+        request = page.request_of(read_link(page, rest)[0])
+        if own == newest or not accepts(source.kernel_of(state)) or not accepts(request.kernel):
+            return rest | {newest: chosen[newest]}  # the same number
+        size, (batch, head, query) = places.room(request), places.traced(source, state)
+    except ProblemError:
+        return rest  # the page reports the error of the problem
+    tile = query // size.rows
+    if own == "at_item":
+        return rest | {own: str((batch * size.heads + head) * size.tiles + tile)}
+    return rest | {"at_batch": str(batch), "at_head": str(head), own: str(tile if own == "at_tile" else query)}
+
 
 CLIENT = {"stop", "step", "tab", "picture", "depth", "nopage"}  # the parameters of a link that only the browser reads
 OF_RECORDINGS = ("preset", "problem", "build", "what_if")  # groups of choices that a choice of recordings replaces
@@ -52,8 +145,7 @@ class Asking:
     backend: the place to run.
     subject: the value to show; None after an error.
     seconds: its estimated time.
-    error: the reason why nothing can be shown, or "".
-    """
+    error: the reason why nothing can be shown, or ""."""
 
     choices: list[described.Description] = field(default_factory=list)
     link: dict[str, str] = field(default_factory=dict)
@@ -118,8 +210,7 @@ def ask(
     params: of the link.
     change: a choice and its new value, if the reader chose one.
     carried: whether the choices come from other stories, the newest last. They are translated, without a note.
-    part: a tab, or "" for the stage.
-    """
+    part: a tab, or "" for the stage."""
     known = drafts.with_drafts(catalog.current(), [*params.values(), change[1] if change else ""])
     page, answer = story.page(known), Asking()
     given = {name: text for name, text in params.items() if name not in CLIENT}
@@ -240,11 +331,9 @@ def _set(page: Page, state: State, name: str, text: str) -> None:
 
 
 def _correct(page: Page, state: State, reported: Collection[str] = (), changed: str = "") -> list[str]:
-    """Corrects the state, in place. Returns the sentences to report that are not in `reported`.
-
-    A problem's field with its default was chosen by nobody, so its correction is not reported, unless it was just
-    changed. The maker of the problem reports its errors.
-    """
+    """Corrects the state, in place. Returns the sentences to report that are not in `reported`. A problem's field with
+    its default was chosen by nobody, so its correction is not reported, unless it was just changed. The maker of the
+    problem reports its errors."""
     sides = page.sides if page.kernels else ()
     fields = {name: choice for side in sides for name, choice in page.fields(state, side).items()}
     silent = {name for name, choice in fields.items() if state[name] == choice.default and name != changed}
@@ -302,8 +391,7 @@ def _descriptions(page: Page, state: State, survey: Survey, backend: str) -> lis
 def nearest_offer(page: Page, state: State, seconds: Callable[[State], float]) -> dict[str, object] | None:
     """A change of one choice with which the page can run: {text, label, set: (choice, value)}, or None.
 
-    seconds: of a state, estimated. Raises WarpglassError if the state cannot run.
-    """
+    seconds: of a state, estimated. Raises WarpglassError if the state cannot run."""
     slower, tried = None, 0
     for name, value in _candidates(page, state):
         tried += 1

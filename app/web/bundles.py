@@ -15,10 +15,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from app.choices.estimates import requests_in
-from app.guards import audit, faults
+from app.guards import audit
 from app.parts.story import Story
 from app.store import disk
-from app.web import keys, making
+from app.web import making
 from kernels.errors import FAULT, RunError, WarpglassError
 from kernels.jail import setting
 from kernels.run import workers
@@ -35,8 +35,7 @@ class Waiting:
     seconds: since the worker started, or since the request.
     place: the number of jobs in front.
     running: whether a worker makes it now.
-    why: the reason why no free worker takes it, or "".
-    """
+    why: the reason why no free worker takes it, or ""."""
 
     key: str
     seconds: float
@@ -52,8 +51,7 @@ class _Making:
     asked: page -> time of its last request, or infinity during an open request. "" is the server, which waits to the
         end.
     tell: callbacks for the end of the job.
-    failed: the error, after a failure.
-    """
+    failed: the error, after a failure."""
 
     job: workers.Job
     title: str
@@ -83,9 +81,8 @@ def get(
 
     again: whether to try again after a recent failure.
     who: the page. It waits while it asks again within WAITS seconds. The server ("") waits to the end.
-    seconds: its estimated time.
-    """
-    key = keys.key_of(story.path, part, subject, device)
+    seconds: its estimated time."""
+    key = making.key_of(story.path, part, subject, device)
     with _lock:
         if name := _known(key):
             return name
@@ -97,7 +94,7 @@ def get(
             make = making.make_and_send if workers.elsewhere() else making.make
             for draft in {one.kernel.path for one in requests_in(subject) if setting.is_jailed(one.kernel.path)}:
                 audit.note("jailed_run", who, draft=draft.stem)
-            args = story.path, part, subject, key, keys.seen()
+            args = story.path, part, subject, key, making.seen()
             job = workers.submit(make, *args, backend=backend, title=label, client=_client(who), estimate=seconds)
             task = _making[key] = _Making(job, story.title, time.monotonic())
             job.when_done(functools.partial(_end, key, task))
@@ -141,7 +138,7 @@ def _end(key: str, task: _Making) -> None:
         except WarpglassError as error:
             task.failed, task.began = error, time.monotonic()
         except Exception as error:
-            faults.write(error)
+            audit.write(error)
             failed = RunError(f"{task.title} could not be made: {type(error).__name__}: {error}. {FAULT}")
             task.failed, task.began = failed, time.monotonic()
 
@@ -168,15 +165,11 @@ async def settled(key: str, seconds: float, who: str = "") -> None:
                 task.asked[who] = time.monotonic()
 
 
-def stop(key: str, who: str = "") -> None:
-    """Stops the job with that key, unless other pages need it. The page `who` gets the error."""
-    if job := _left(key, who):
-        job.cancel()
+def stop(key: str, who: str = "", forget: bool = False) -> None:
+    """Stops the job with that key, unless other pages need it. The page `who` gets the error.
 
-
-def drop(key: str, who: str) -> None:
-    """Stops the job of a page that asks for something else now. Nobody gets an error, and a new request starts anew."""
-    if job := _left(key, who, forget=True):
+    forget: the page asks for something else now. Nobody gets an error, and a new request starts anew."""
+    if job := _left(key, who, forget):
         job.cancel()
 
 

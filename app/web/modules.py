@@ -180,8 +180,7 @@ class Files:
     """Middleware for the immutable files of a folder, below the address `at`.
 
     Streamlit reads these files from the disk for each request and sends them unpacked. Here each file is packed once.
-    first: the files of every page. A thread packs them at the start of the server.
-    """
+    first: the files of every page. A thread packs them at the start of the server."""
 
     def __init__(self, app: ASGIApp, folder: Path, at: str, first: Iterable[str] = ()):
         self.app = app

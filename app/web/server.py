@@ -43,10 +43,9 @@ from starlette.routing import BaseRoute, Route
 
 from app.classroom import access
 from app.classroom import routes as classroom
-from app.guards import browsers, faults
-from app.guards.guard import Guard
+from app.guards import audit, browsers
+from app.guards.guard import Guard, body_of, ours
 from app.guards.hosts import Hosts
-from app.guards.origin import body_of, ours
 from app.measured import measuring
 from app.store import disk, vega
 from app.stories import STORIES, listed
@@ -58,7 +57,7 @@ from kernels.catalog import current
 from kernels.core.fields import nearest, shortened
 from kernels.errors import FAULT, BackendUnavailable, RunCancelled, WarpglassError
 from kernels.run import workers
-from kernels.run.workers import limits
+from kernels.run.workers import served
 
 MOST_ANSWER = 2**28  # bytes that a worker may send to the web process: names, or bundles from another host
 MOST_JSON = 2**22  # bytes of JSON in such an answer: names take some 100, a failure some 1,000
@@ -135,7 +134,7 @@ def prepare() -> None:
     def tidy() -> None:
         while True:
             time.sleep(TIDY)
-            limits.return_memory()
+            served.return_memory()
 
     threading.Thread(target=first, daemon=True).start()
     threading.Thread(target=tidy, daemon=True).start()
@@ -160,7 +159,7 @@ async def ask(request: Request) -> Response:
         said = str(error)[:MOST_SAID]
         return JSONResponse({"story": path, "error": said, "title": "This cannot run."}, 400)
     except Exception as error:
-        faults.write(error)
+        audit.write(error)
         said = f"{STORIES[path].title} could not answer: {type(error).__name__}: {error}. {FAULT}"
         return JSONResponse({"story": path, "error": said, "title": "This could not be answered."}, 500)
 
@@ -185,8 +184,8 @@ async def _kept(request: Request, gone: str, headers: dict[str, str]) -> Respons
 @ours
 async def stop(request: Request) -> Response:
     said = request.query_params
-    end = bundles.drop if said.get("drop") else bundles.stop
-    await run_in_threadpool(end, said.get("key", ""), browsers.page_of(request, said.get("who", "")))
+    who, forget = browsers.page_of(request, said.get("who", "")), bool(said.get("drop"))
+    await run_in_threadpool(bundles.stop, said.get("key", ""), who, forget)
     return Response(status_code=204)
 
 
@@ -278,8 +277,7 @@ def routes(base: str, sessions: Callable[[], int] = lambda: 0, site: str = "") -
 
     base: the app's path below the host, such as /warpglass.
     sessions: the number of open browsers.
-    site: a suffix for the cookies.
-    """
+    site: a suffix for the cookies."""
     return [
         Route(f"{base}/wg/ask/{{story}}", ask),
         Route(f"{base}/wg/found", searching.found),
@@ -307,8 +305,7 @@ def middleware(base: str, index: Path, hosts: Hosts) -> list[Middleware]:
     """The middleware in front of all routes.
 
     index: Streamlit's page, with its files in the same folder.
-    hosts: the allowed hosts.
-    """
+    hosts: the allowed hosts."""
     first = re.findall(r'(?:src|href)="\./static/([^"]+)"', index.read_text())
     return [
         Middleware(Guard, hosts=hosts),

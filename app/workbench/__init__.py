@@ -2,6 +2,5 @@
 
 drafts.py        the texts as files, and a catalogue with them, so that every page can show a draft
 routes.py        POST /wg/workbench/check
-examine.py       a draft -> its messages and whether the check accepts it. Runs in a worker
-diagnostics.py   a message with its line
+examine.py       a draft -> its messages with their lines, and whether the check accepts it. Runs in a worker
 """

@@ -17,8 +17,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
-from app.guards import audit, browsers, faults
-from app.guards.origin import body_of, ours
+from app.guards import audit, browsers
+from app.guards.guard import body_of, ours
 from app.stories import listed
 from app.workbench import drafts, examine
 from kernels.catalog import current
@@ -75,7 +75,7 @@ async def check(request: Request) -> Response:
         of_the_text = isinstance(error, (ProblemError, BuildError))
         return JSONResponse({"error": str(error)}, 400 if of_the_text else 503)
     except Exception as error:
-        faults.write(error)
+        audit.write(error)
         return JSONResponse({"error": f"The text could not be checked. {FAULT}"}, 500)
 
 

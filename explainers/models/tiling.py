@@ -130,8 +130,8 @@ def view(run: Run, story: Tiling) -> tuple[MatricesMeta, dict[str, np.ndarray]]:
 def weight_shares(story: Tiling) -> np.ndarray:
     """Derived: each weight as a share of its row's largest one, e^(score - m), [rows, keys].
 
-    m: the largest score of the row up to the end of the key's tile. Of all keys, if scores or weights go to global
-    memory: they are complete before the first weight.
+    m: the largest score of the row up to the end of the key's tile. If scores or weights go to global memory, it is the
+    largest of all keys: they are complete before the first weight.
     """
     keys = np.arange(story.scores.shape[1])
     ends = np.array(sorted({frame["scores"][3] for frame in story.frames if frame["scores"]} | {keys[-1]}))

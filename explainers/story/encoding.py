@@ -3,7 +3,7 @@
 A worker encodes a stage once. The server stores and sends the same bytes. The form: b"WGST", the JSON's length as 4
 bytes (little endian), the JSON, spaces up to a multiple of 4, then every column as float32. {"$column": [first, count]}
 in the JSON is a column. The stage's frames have each different value of a field once: {"$rows": count, field: [values,
-the place of each frame's value, or -1]}. `"frames": true` in a view is the stage's frames. JSON has no NaN and no
+the place of each frame's value, or -1]}. A view without frames has the stage's. JSON has no NaN and no
 infinity, so they are the texts nan, inf and -inf. Columns have them as numbers.
 """
 
@@ -46,9 +46,11 @@ def decode(data: bytes) -> Any:
             if "$column" in value:
                 first, count = value["$column"]
                 return numbers[first : first + count]
-            return {k: content["frames"] if k == "frames" and v is True else restore(v) for k, v in value.items()}
+            return {k: restore(v) for k, v in value.items()}
         return [restore(v) for v in value] if isinstance(value, list) else value
 
+    for view in content.get("views", ()) if isinstance(content, dict) else ():
+        view["meta"].setdefault("frames", content["frames"])
     return restore(content)
 
 
@@ -62,7 +64,7 @@ def _as_dict(value: object, frames: object = None) -> object:
             found["frames"] = _packed(value.frames)
         return {name: inner for name, inner in found.items() if inner or name not in ("place", "problem")}
     if isinstance(value, Mapping):
-        return {k: k == "frames" and v is frames or _as_dict(v, frames) for k, v in value.items()}
+        return {k: _as_dict(v, frames) for k, v in value.items() if k != "frames" or v is not frames}
     if isinstance(value, (list, tuple)):
         return [_as_dict(v, frames) for v in value]
     return value

@@ -13,7 +13,7 @@ from kernels.build.plain import watching
 from kernels.build.plain.watching import LOOPS
 from kernels.core import cases
 from kernels.core.request import Request
-from kernels.core.signatures import without_comments
+from kernels.core.sources import without_comments
 from kernels.core.spec import KernelSpec
 from kernels.errors import BuildError
 from kernels.trace.automatic import START

@@ -197,7 +197,8 @@ class Cells(Shown):
     columns: of a row. states: a text for each step, with a letter for each cell.
     colours, words: of each letter.
     axes: the names of a row and of a column, for tips: ["warp", "lane"].
-    heads: a text next to each row, and over each column.
+    places: the name of each cell, for tips in place of axes.
+    names, tops: a text next to each row, and over each column.
     texts: in the cells, if they fit. tips: of the cells, in place of words. gos: the steps to which their clicks go.
     ringed: at each step the number of a cell with a frame, or -1.
     pairs: at each step the cells from which numbers move to others, one pair after another. An arrow shows the first.
@@ -210,7 +211,9 @@ class Cells(Shown):
     colours: Mapping[str, str]
     words: Mapping[str, str]
     axes: tuple[str, str]
-    heads: Sequence[str] = ()
+    places: Sequence[str] = ()
+    names: Sequence[str] = ()
+    tops: Sequence[str] = ()
     texts: Sequence[str] = ()
     tips: Sequence[str] = ()
     gos: Sequence[int] = ()
@@ -293,10 +296,13 @@ class Columns(Shown):
 
     part: of a bar. title: over them, at each step. notes: lines under them, at each step.
     column: the column of the view with the numbers, NaN without one.
-    ranges: at each step the first and the end of the shown numbers. bare: the steps without bars.
+    ranges: at each step, or at all, the first and the end of the shown numbers. bare: the steps without bars.
     scale: the least and the largest number.
     levels: at each step [value, whether dashed] of lines across.
     pale: [first, end) of numbers with a pale background in the colour `pale_colour`.
+    framed: at each step (first, end) of numbers with a frame, or ().
+    since: the column with the step of each number. Before it, it has no bar. "": all have bars.
+    tips: of each number, before its value. Without them, it has the name and the number.
     name: of a number, in tips and at the ends. noun: after it, before the value.
     blanks: the tip of a number that is not there, one for each `each` numbers.
     """
@@ -313,10 +319,66 @@ class Columns(Shown):
     levels: Sequence[Sequence[tuple[float, bool]]] = ()
     pale: Sequence[tuple[int, int]] = ()
     pale_colour: str = "panel"
+    framed: Sequence[Sequence[int]] = ()
+    since: str = ""
+    tips: Sequence[str] = ()
     blanks: Sequence[str] = ()
     each: int = 1
     colour: str = "S"
     kind: str = "columns"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Matrix(Thing):
+    """A matrix of a chain. The datum of a number is its own, with each of `axes`: {tensor: S, query: 3, key: 5}.
+
+    place: its column, its line, and its slot there: the slots of a line are one under the other.
+    size: its most rows and columns.
+    names: over it. The last one is its name in tips.
+    axes: the names of a row and of a column.
+    column: the column of the view with its numbers. NaN: a number that `blank` names.
+    windows: the first number, rows, columns, first row and first column of each of its parts.
+    at: the part at each step, or -1.
+    pale: the steps at which it is not there: what is to come is pale, or what was there.
+    note: in a tip, after the name of a number. unit: after its value.
+    notes: after the names, at each step.
+    shown: the steps at which it is there at all. (): all.
+    inputs, loads, flies: the steps with a frame as an input, as a read from memory, and with a dashed frame.
+    sums: at each step the direction of a sum over it: right, down or "".
+    """
+
+    place: tuple[int, int, int]
+    size: tuple[int, int]
+    names: Texts
+    axes: tuple[str, str]
+    column: str = ""
+    windows: Sequence[tuple[int, int, int, int, int]] = ()
+    at: Sequence[int] = ()
+    pale: Sequence[int] = ()
+    note: str = ""
+    unit: str = ""
+    blank: str = ""
+    notes: Sequence[str] = ()
+    shown: Sequence[int] = ()
+    inputs: Sequence[int] = ()
+    loads: Sequence[int] = ()
+    flies: Sequence[int] = ()
+    sums: Sequence[str] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Chain(Shown):
+    """Matrices in columns, each made from others.
+
+    title: at each step. heads: over each column, at each step.
+    ways: arrows from matrix to matrix, by their numbers. One to a matrix of the step is strong.
+    """
+
+    title: Sequence[Texts]
+    matrices: Sequence[Matrix]
+    ways: Sequence[tuple[int, int]] = ()
+    heads: Sequence[Sequence[str]] = ()
+    kind: str = "chain"
 
 
 # ---- texts ----
@@ -342,6 +404,11 @@ class Lines(Shown):
 
     lines: Sequence[Line]
     kind: str = "lines"
+
+
+def texts(lines: Sequence[str], shown: Sequence[int] = (), roomy: bool = False) -> Lines:
+    """A line for each text, without empty ones. shown, roomy: see Shown."""
+    return Lines(lines=[Line(texts=[text]) for text in lines if text], shown=shown, roomy=roomy)
 
 
 # ---- lanes ----
@@ -396,6 +463,7 @@ class Span(Thing):
     """A time on a row. part: its part of the row, from 0, if spans of a row overlap.
 
     texts: in it, or behind it if the row is free there.
+    early, early_tip: in place of its texts and its tip before the step that makes it, if there are any.
     value: after the text, with room, and while no question is open.
     hatch: whether it is a wait: an empty box with lines across.
     """
@@ -405,6 +473,8 @@ class Span(Thing):
     end: float
     part: int = 0
     texts: Texts = ()
+    early: Texts | None = None
+    early_tip: str = ""
     value: str = ""
     hatch: bool = False
 
@@ -428,7 +498,7 @@ class Gap(Thing):
 class Link:
     """An arrow from a moment of a row to a moment of a row, while no question is open.
 
-    start, end: (row, moment). text: above it. now: its steps.
+    start, end: (row, moment). text: under it, in a row with room. now: its steps.
     """
 
     start: tuple[int, float]
@@ -505,7 +575,7 @@ class Pages(Shown):
 class Entries:
     """The entries of a block table at a step, each with its page: datum {sequence, entry, page}.
 
-    texts: under its name. tips: of each entry.
+    texts: under its name. tips: of each entry. now: the framed entries.
     """
 
     name: str
@@ -513,6 +583,7 @@ class Entries:
     pages: Sequence[int]
     texts: Texts = ()
     tips: Sequence[str] = ()
+    now: Sequence[int] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -574,7 +645,7 @@ class Flow(Shown):
 
 # ---- the whole ----
 
-Panel = Table | Bars | Cells | Map | Blocks | Columns | Lines | Lanes | Flow | Pages | Tables
+Panel = Table | Bars | Cells | Map | Chain | Blocks | Columns | Lines | Lanes | Flow | Pages | Tables
 
 
 @dataclass(frozen=True)
@@ -582,8 +653,10 @@ class Scene:
     """A picture.
 
     lines: its panels from top to bottom. The panels of a line are side by side if the pane is wide enough.
-    legend: [colour, text]. A colour is one of Thing.colour, "ring" for a frame, or "" for a text only.
+    legend: [colour, text]. A colour is one of Thing.colour, "ring" for a frame, "hatch" for a wait, "sign" for numbers
+        below and above 0, or "" for a text only.
     flights: at each step the ways of numbers from grid to grid: [part, cell, part, cell].
+    ways: at each step the arrows from thing to thing, each by its datum.
     note: under the picture, one for all steps or one for each.
     turns: buttons under it: a choice, its value, the text, and whether the button works at each step.
     """
@@ -591,6 +664,7 @@ class Scene:
     lines: Sequence[Sequence[Panel]]
     legend: Sequence[tuple[str, str]] = ()
     flights: Sequence[Sequence[tuple[str, int, str, int]]] = ()
+    ways: Sequence[Sequence[tuple[Datum, Datum]]] = ()
     note: str | Sequence[str] = ""
     turns: Sequence[tuple[str, str, str, Sequence[bool]]] = ()
 

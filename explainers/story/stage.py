@@ -102,13 +102,13 @@ class Question:
     """A question to the reader before the picture.
 
     reasons: for each option, why it is wrong, with the run's numbers. An empty text for the right one.
-    covers: the things of the view (its `locate`) that answer the question. The picture shows ? over each.
+    covers: the things of the view that answer the question. The picture shows ? over each.
     """
 
     id: str
     text: str
     kind: str  # options, number or click
-    answer: object  # the place of the option, the number, or the view's `locate` of the clicked thing
+    answer: object  # the place of the option, the number, or the clicked thing
     why: str  # a sentence with the run's numbers
     options: list[str] = field(default_factory=list)  # texts
     step: int = 0  # the step with the answer, from 0
@@ -246,10 +246,14 @@ def provenance(run: Run, errors: Sequence[OutputError] = ()) -> Provenance:
     return Provenance(run.provenance, said + ".", warnings, where)
 
 
+def gpu_name(device: str) -> str:
+    """The name of a GPU without its maker and the size of its memory: H100."""
+    return re.sub(r"^NVIDIA | \d+GB.*", "", device)
+
+
 def place(device: str, date: str) -> str:
     """The GPU and the date of recorded figures, for Provenance.place."""
-    name = re.sub(r"^NVIDIA | \d+GB.*", "", device)
-    return f"{name}, {date}"
+    return f"{gpu_name(device)}, {date}"
 
 
 def text(said: str, label: str = "", links: Sequence[Block] = ()) -> Block:

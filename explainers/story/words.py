@@ -129,15 +129,16 @@ def _question(entry: Mapping[str, Any], names: Names, last: int) -> list[Questio
     """A list of one Question, or an empty list without a wrong option."""
     id, ask, why = (_said(entry[key], names) for key in ("id", "ask", "why"))
     more: dict[str, Any] = {key: _value(entry[key], names) for key in ("covers", "shows", "hides") if key in entry}
-    more |= {key: entry[key] for key in ("view", "veils", "tolerance") if key in entry}
+    more |= {key: entry[key] for key in ("veils", "tolerance") if key in entry}
+    more |= {"view": _said(entry["view"], names)} if "view" in entry else {}
     more["step"] = _value(entry.get("step", last), names)
     if "click" in entry or "number" in entry:
         kind = "click" if "click" in entry else "number"
         return [Question(id, ask, kind, _value(entry[kind], names), why, unit=entry.get("unit", ""), **more)]
     wrong = entry.get("wrong")
     if not isinstance(wrong, str):
-        right, others = _said(entry["right"], names), _others(entry, names)
-        others = {text: reason for text, reason in others.items() if text not in ("", right)}
+        right = _said(entry["right"], names)
+        others = _others(entry, names, right)
         order = [_said(text, names) for text in entry.get("order", ())]
         if entry.get("rising"):
             order = sorted([right, *others], key=lambda text: float(text.split()[0].replace(",", "")))
@@ -154,15 +155,18 @@ def _question(entry: Mapping[str, Any], names: Names, last: int) -> list[Questio
     return questions.amounts(id, ask, right, others, why, unit=entry.get("unit", ""), **more)
 
 
-def _others(entry: Mapping[str, Any], names: Names) -> dict[str, str]:
+def _others(entry: Mapping[str, Any], names: Names, right: str) -> dict[str, str]:
     """The wrong options of a question in texts -> the reason against each. Of `others`, the first ones."""
-    if "others" not in entry:
+    if others := entry.get("others"):
+        rows = ({**names, "one": one} for one in _value(others["of"], names))
+        reasons = {_said(others["text"], row): _said(others["reason"], row) for row in rows}
+    else:
         wrong = entry["wrong"]
-        return {_said(text, names): _said(wrong[text], names) if isinstance(wrong, Mapping) else "" for text in wrong}
-    others, right = entry["others"], _said(entry["right"], names)
-    rows = ({**names, "one": one} for one in _value(others["of"], names))
-    reasons = {_said(others["text"], row): _said(others["reason"], row) for row in rows}
-    return dict([(text, reason) for text, reason in reasons.items() if text != right][: questions.MOST - 1])
+        reasons = {
+            _said(text, names): _said(wrong[text], names) if isinstance(wrong, Mapping) else "" for text in wrong
+        }
+    wrong_ones = [(text, reason) for text, reason in reasons.items() if text not in ("", right)]
+    return dict(wrong_ones[: questions.MOST - 1] if others else wrong_ones)
 
 
 def _said(text: str | Sequence[Mapping[str, str]], names: Names) -> str:

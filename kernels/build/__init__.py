@@ -5,7 +5,7 @@ from kernels.build.cpp import cpp_compiler
 from kernels.build.folders import cache_folder
 from kernels.build.nvrtc import architectures
 from kernels.build.product import CPU, DEFAULT_ARCH, Build, EntryFacts, Mode
-from kernels.build.sass import instructions, sass
+from kernels.build.sass import sass
 
 __all__ = [
     "CPU",
@@ -17,6 +17,5 @@ __all__ = [
     "build",
     "cache_folder",
     "cpp_compiler",
-    "instructions",
     "sass",
 ]

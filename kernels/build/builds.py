@@ -10,7 +10,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from kernels.build import cache, child_launches, confined, cpp, nvrtc
+from kernels.build import cache, child, child_launches, cpp, nvrtc
 from kernels.build.plain import toolchain as plain
 from kernels.build.product import CPU, Build, EntryFacts, Mode, Toolchain
 from kernels.core.spec import KernelSpec
@@ -26,8 +26,7 @@ def build(spec: KernelSpec, defines: Mapping[str, int], mode: Mode, target: str)
 
     defines: the macros of the problem and its constants.
     target: "cpu", or an architecture such as sm_90a.
-    Raises BuildError with file and line, BackendUnavailable without a compiler, ProblemError for an unknown target.
-    """
+    Raises BuildError with file and line, BackendUnavailable without a compiler, ProblemError for an unknown target."""
     jailed = setting.is_jailed(spec.path)
     if not spec.plain:
         child_launches.check(spec)
@@ -53,7 +52,7 @@ def build(spec: KernelSpec, defines: Mapping[str, int], mode: Mode, target: str)
     product = f"{spec.name}{toolchain.suffix}"
 
     def make(folder: Path) -> dict[str, Any]:
-        with confined.compiling(jailed):
+        with child.compiling(jailed):
             log, facts = toolchain.compile(spec, options, folder)
         size = sum(path.stat().st_size for path in folder.iterdir())
         if jailed and size > MOST_BYTES:

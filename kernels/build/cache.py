@@ -44,8 +44,7 @@ def get(key: str, product: str, make: Callable[[Path], dict[str, Any]]) -> tuple
 
     make: make(folder) writes the product and returns facts in JSON's types. After an error nothing stays. After an
         OSError, as on a full disk, it runs again with another folder.
-    Raises CacheError if no folder can be written.
-    """
+    Raises CacheError if no folder can be written."""
     for folder in folders.readable():
         held = _whole(folder / key, product)
         if held is not None:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from kernels.build.plain.tokens import Token, functions, line_of, macros, tokens
-from kernels.core.signatures import function_of
+from kernels.core.sources import function_of
 from kernels.core.spec import KernelSpec
 from kernels.errors import BuildError
 

@@ -14,9 +14,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from kernels.build import cache, child, child_launches, confined
-from kernels.build.log import first_error
-from kernels.build.product import EntryFacts
+from kernels.build import cache, child, child_launches
+from kernels.build.product import EntryFacts, first_error
 from kernels.core.spec import KernelSpec
 from kernels.errors import BackendUnavailable, BuildError
 
@@ -58,7 +57,9 @@ class Toolchain:
         # may still hide the fault. NVRTC has no such option: a GPU build cannot show this fault.
         # Stack clash protection: a large frame touches each of its pages and cannot jump over a stack's guard.
         # -z defs: a function without a definition is an error of the build, and not of the load.
-        fma = ["-mfma"] if _has_fma() else []
+        cpuinfo = Path("/proc/cpuinfo")  # without fused multiply-add, fmaf is exact but slow
+        has_fma = cpuinfo.exists() and re.search(r"^flags\s*:.*\bfma\b", cpuinfo.read_text(), re.M)
+        fma = ["-mfma"] if has_fma else []
         self.options = ["-std=c++17", OPTIMIZED, "-ffp-contract=off", "-fstack-clash-protection", "-Wl,-z,defs", *fma]
         self.options += [option for option in (PATTERN, INVARIANTS) if _takes(self.command, option)]
         # gold reads libstdc++ four times as fast as ld: 15 ms instead of 60 ms for each library.
@@ -69,10 +70,8 @@ class Toolchain:
         return tuple((path.name, path.read_text()) for path in sorted(SHIM.glob("*.h")))
 
     def compile(self, spec: KernelSpec, options: list[str], folder: Path) -> tuple[str, tuple[EntryFacts, ...]]:
-        """Compiles the files and the shim to a library in `folder`.
-
-        Raises BuildError, or OSError if the compiler cannot write.
-        """
+        """Compiles the files and the shim to a library in `folder`. Raises BuildError, or OSError if the compiler
+        cannot write."""
         sources = folder / "sources"
         sources.mkdir()
         for name, text in (*spec.files, *self.headers()):
@@ -88,16 +87,14 @@ class Toolchain:
 
 
 def compiled(spec: KernelSpec, command: list[str], sources: Path) -> str:
-    """Runs a compiler's command for a kernel and returns its log. sources: the folder of its files.
-
-    Raises BuildError, or OSError if the compiler cannot write.
-    """
+    """Runs a compiler's command for a kernel and returns its log. sources: the folder of its files. Raises BuildError,
+    or OSError if the compiler cannot write."""
     command = [*command, f"-ffile-prefix-map={sources}/="]  # no text of the kernel holds the server's folders
     done = run(command, {"TMPDIR": str(sources), "LC_ALL": "C"})
     if done.returncode and child.exceeded(done.stderr):
         most, seconds = child.COMPILER_BYTES, child.COMPILER_SECONDS
-        if confined.is_wanted():
-            most, seconds = confined.LIMITS.memory_bytes, int(confined.LIMITS.seconds)
+        if child.is_wanted():
+            most, seconds = child.JAIL_LIMITS.memory_bytes, int(child.JAIL_LIMITS.seconds)
         raise BuildError(
             f"{spec.path.name} does not compile: the compiler reached its limit ({most >> 30} GiB, {seconds} s). Look "
             "for a macro, a template or an #include without an end."
@@ -146,7 +143,7 @@ def _takes(command: tuple[str, ...], option: str) -> bool:
 def _links_with(command: tuple[str, ...], option: str) -> bool:
     """Whether the linker of this option makes a library with this compiler. gold may not find its libstdc++."""
     with tempfile.TemporaryDirectory() as folder:
-        library = f"-o{folder}/empty.so"  # in one word: no stranger's text, so no jail (confined.wanted)
+        library = f"-o{folder}/empty.so"  # in one word: no stranger's text, so no jail (child.wanted)
         words = [*command, option, "-shared", "-x", "c++", os.devnull, library]
         return run(words, seconds=PROBE_SECONDS).returncode == 0
 
@@ -186,9 +183,3 @@ def own_library(source: Path, options: Sequence[str], what: str, libraries: Sequ
         return {}
 
     return cache.get(cache.key_of(*command, *libraries, source.read_text()), name, make)[0] / name
-
-
-def _has_fma() -> bool:
-    """Whether an x86 processor has fused multiply-add. If not, fmaf is exact but slow."""
-    cpuinfo = Path("/proc/cpuinfo")
-    return cpuinfo.exists() and re.search(r"^flags\s*:.*\bfma\b", cpuinfo.read_text(), re.M) is not None

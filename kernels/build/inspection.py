@@ -7,7 +7,7 @@ from kernels.build import nvrtc
 from kernels.build.builds import build
 from kernels.build.occupancy import Settings, occupancy
 from kernels.build.product import DEFAULT_ARCH, Mode
-from kernels.build.sass import instructions, sass, sections_of
+from kernels.build.sass import code_bytes
 from kernels.core.problem import Problem
 from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
@@ -20,8 +20,7 @@ def inspect(kernel: KernelSpec, problem: Problem, settings: Settings, arch: str 
     builds: timed and probed -> compiler, sizes, and an entry for each launch with static and dynamic shared bytes.
     cannot_run: sentences on the missing resources of this architecture. Empty if the timed build can run.
     Raises ProblemError for an unknown arch and for one without the kernel's instructions, BuildError, or
-    BackendUnavailable without NVRTC or nvdisasm.
-    """
+    BackendUnavailable without NVRTC or nvdisasm."""
     nvrtc.Toolchain(arch)  # refuses an unknown one
     kernel.check_architecture(problem, arch)
     request = Request(kernel, problem, tuple(kernel.settings(settings).items()))
@@ -29,13 +28,13 @@ def inspect(kernel: KernelSpec, problem: Problem, settings: Settings, arch: str 
     builds = {}
     for mode in (Mode.TIMED, Mode.PROBED):
         built = build(kernel, request.defines, mode, arch)
-        count = len(instructions(sections_of(sass(built.path), built.symbols)))
+        size = code_bytes(built.path, built.symbols)
         entries = {f.entry: {**asdict(f), "shared_bytes": f.shared_bytes + shared.get(f.entry, 0)} for f in built.facts}
         builds[mode.value] = {
             "compiler": built.compiler,
             "ptx_bytes": built.ptx_path.stat().st_size,
-            "sass_instructions": count,
-            "sass_bytes": 16 * count,
+            "sass_instructions": size // 16,
+            "sass_bytes": size,
             "entries": [entries[entry] for entry in shared],
         }
     try:

@@ -16,16 +16,94 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from kernels.build import confined, linking, packages
-from kernels.build.log import first_error
+from kernels.build import child, packages
 from kernels.build.plain import refusals
 from kernels.build.plain.edits import device_text
-from kernels.build.plain.standard import HOST_HEADERS, STANDARD_HEADERS
-from kernels.build.product import EntryFacts
-from kernels.core.signatures import is_plain_c
+from kernels.build.plain.refusals import HOST_HEADERS, STANDARD_HEADERS
+from kernels.build.product import EntryFacts, first_error
+from kernels.core.sources import is_plain_c
 from kernels.core.spec import GPU_OPTIONS, KernelSpec
 from kernels.errors import BackendUnavailable, BuildError, ProblemError
 from kernels.jail import Limits, in_place
+
+LIBRARY = "cudadevrt"  # the device runtime
+RELOCATABLE = "--relocatable-device-code=true"
+_TOOLKIT = ("lib64", "lib", "targets/x86_64-linux/lib", "targets/sbsa-linux/lib")
+
+
+@lru_cache
+def _nvjitlink() -> ModuleType:
+    try:
+        from cuda.bindings import nvjitlink
+
+        nvjitlink.version()
+    except (ImportError, RuntimeError, OSError, AttributeError) as error:
+        raise BackendUnavailable(
+            f"The kernel launches kernels, and nvJitLink, which links them, could not be loaded ({error}). "
+            f"Choose the recorded backend, or run: {packages.command(packages.SETS[12])}"
+        ) from None
+    return nvjitlink
+
+
+def linker_version() -> str:
+    return "nvJitLink {}.{}".format(*_nvjitlink().version())
+
+
+@lru_cache
+def runtime() -> str:
+    """The path of libcudadevrt.a, from a wheel or a toolkit. Raises BackendUnavailable."""
+    try:
+        from cuda.pathfinder import find_static_lib
+
+        return find_static_lib(LIBRARY)
+    except (ImportError, RuntimeError, OSError):
+        pass
+    for folder in _TOOLKIT:
+        found = packages.toolkit() / folder / f"lib{LIBRARY}.a"
+        if found.is_file():
+            return str(found)
+    raise BackendUnavailable(
+        f"The kernel launches kernels, and CUDA's device runtime (lib{LIBRARY}.a) was not found. "
+        "PyPI's wheels for CUDA 12.8 lack it. Choose the recorded backend, set CUDA_HOME to a toolkit, or in a new "
+        f"environment run: {packages.command(packages.SETS[13])}"
+    )
+
+
+def misfit(arch: str) -> str:
+    """Why nvJitLink would crash with the device runtime, or "": nvJitLink 12 does with CUDA 13's, from sm_100 on."""
+    library, major = Path(runtime()), _nvjitlink().version()[0]
+    header = library.parents[1] / "include" / "cuda.h"
+    found = re.search(r"#define CUDA_VERSION (\d+)\d{3}$", header.read_text(), re.M) if header.is_file() else None
+    if not found or int(found[1]) <= major or int(re.sub(r"\D", "", arch)) < 100:
+        return ""
+    return (
+        f"{linker_version()} cannot link {library} of CUDA {found[1]} for {arch}. Set CUDA_HOME to a toolkit of CUDA "
+        f"{major}, "
+        f"or in a new environment run: {packages.command(packages.SETS[13])}"
+    )
+
+
+def linked(name: str, arch: str, relocatable: bytes) -> bytes:
+    """The cubin of a kernel's relocatable code and the device runtime. Raises BuildError."""
+    if said := misfit(arch):
+        raise BuildError(f"{name} does not link: {said}")
+    library, link = runtime(), _nvjitlink()
+    handle = link.create(2, [f"-arch={arch}", "-lineinfo"])
+    try:
+        link.add_data(handle, link.InputType.CUBIN, relocatable, len(relocatable), name)
+        link.add_file(handle, link.InputType.LIBRARY, library)
+        link.complete(handle)
+        cubin = bytearray(link.get_linked_cubin_size(handle))
+        link.get_linked_cubin(handle, cubin)
+    except link.nvJitLinkError as error:
+        log = bytearray(link.get_error_log_size(handle))
+        link.get_error_log(handle, log)
+        said = log.decode(errors="replace").strip("\0\n ") or str(error)
+        raise BuildError(f"{name} does not link with {library}: {said.splitlines()[0]}") from None
+    finally:
+        link.destroy(handle)
+    return bytes(cubin)
+
 
 TEXTS = Path(__file__).parents[1] / "device" / "nvrtc"
 """The folder of the texts for headers that NVRTC lacks."""
@@ -58,10 +136,8 @@ def headers() -> tuple[tuple[str, str], ...]:
 
 @lru_cache
 def include_options() -> tuple[str, ...]:
-    """The options for NVIDIA's headers, such as cuda_fp16.h: of the wheels, then the others of a toolkit.
-
-    Raises BackendUnavailable without the wheels.
-    """
+    """The options for NVIDIA's headers, such as cuda_fp16.h: of the wheels, then the others of a toolkit. Raises
+    BackendUnavailable without the wheels."""
     found_package = find_spec("nvidia")
     folders = [Path(folder) for folder in (found_package.submodule_search_locations or ())] if found_package else []
     for folder in folders:
@@ -96,8 +172,7 @@ class Program:
     """The question to NVRTC.
 
     headers: (name, text) of the files that it includes.
-    instances: the expressions of templates.
-    """
+    instances: the expressions of templates."""
 
     name: str
     source: str
@@ -111,8 +186,7 @@ class Compiled:
     """NVRTC's answer.
 
     lowered: the symbol of each instance, in order.
-    cubin, ptx: the product, empty after an error.
-    """
+    cubin, ptx: the product, empty after an error."""
 
     log: str
     lowered: tuple[str, ...] = ()
@@ -233,8 +307,7 @@ def architectures() -> tuple[str, ...]:
 class Toolchain:
     """The compiler for one architecture such as sm_90a (product.Toolchain).
 
-    links: whether for kernels that launch kernels. Their code is relocatable, and nvJitLink links it.
-    """
+    links: whether for kernels that launch kernels. Their code is relocatable, and nvJitLink links it."""
 
     suffix = ".cubin"
 
@@ -250,8 +323,8 @@ class Toolchain:
             self.options.append("--no-cache")
         self.links = links
         if links:
-            self.version += f", {linking.version()}"
-            self.options.append(linking.RELOCATABLE)
+            self.version += f", {linker_version()}"
+            self.options.append(RELOCATABLE)
 
     def headers(self) -> tuple[tuple[str, str], ...]:
         return headers() if self.plain else ()
@@ -262,11 +335,11 @@ class Toolchain:
         options = [*options, *include_options()] if spec.plain else options
         expressions = instances(spec, options)
         asked = Program(name, source, tuple(headers), tuple(options), tuple(expressions))
-        ask = compiled_in_jail if confined.is_wanted() else compiled
+        ask = compiled_in_jail if child.is_wanted() else compiled
         made = ask(self.nvrtc, asked)
         if not made.cubin:
             raise BuildError(first_error(spec, made.log, _ERROR))
-        cubin = linking.linked(name, self.arch, made.cubin) if self.links else made.cubin
+        cubin = linked(name, self.arch, made.cubin) if self.links else made.cubin
         (folder / f"{spec.name}.cubin").write_bytes(cubin)
         (folder / f"{spec.name}.ptx").write_bytes(made.ptx)
         lowered = dict(zip(made.lowered, expressions.values()))

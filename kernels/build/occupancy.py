@@ -32,8 +32,7 @@ class Machine:
     warps, blocks, shared_bytes: of an SM.
     shared_bytes_per_block: the most of a block.
     reserved_bytes: CUDA's own, in each block.
-    unit: a block gets a multiple of these shared bytes.
-    """
+    unit: a block gets a multiple of these shared bytes."""
 
     gpu: str
     multiprocessors: int
@@ -72,8 +71,7 @@ class Occupancy:
     blocks, warps: per SM, with the smallest limit.
     percent: warps per SM, of the most possible.
     limited_by: each resource with the smallest limit, in words.
-    waves: the grid's blocks over the blocks of the whole GPU at once.
-    """
+    waves: the grid's blocks over the blocks of the whole GPU at once."""
 
     entry: str
     threads: int
@@ -108,8 +106,7 @@ class Needs:
 
     registers_per_warp: rounded up.
     warps_by_registers: the warps per SM that the registers allow.
-    shared_bytes: with CUDA's own, rounded up.
-    """
+    shared_bytes: with CUDA's own, rounded up."""
 
     warps: int
     registers_per_warp: int
@@ -157,8 +154,7 @@ def occupancy(
     """An Occupancy for each launch. Needs no GPU.
 
     multiprocessors: the SMs of the GPU. The default is the architecture's well-known GPU.
-    Raises ProblemError (unknown architecture or constants), BuildError, BackendUnavailable.
-    """
+    Raises ProblemError (unknown architecture or constants), BuildError, BackendUnavailable."""
     on = machine(arch)
     request = Request(kernel, problem, tuple(kernel.settings(settings).items()))
     facts = {fact.entry: fact for fact in build(kernel, request.defines, mode, arch).facts}

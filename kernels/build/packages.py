@@ -35,8 +35,7 @@ def toolkit() -> Path:
 def majors(nvrtc: int, cupy: int) -> dict[str, int]:
     """Each package with its version -> its CUDA major. A torch for the CPU has none.
 
-    nvrtc, cupy: the majors of the loaded NVRTC and of CuPy's runtime.
-    """
+    nvrtc, cupy: the majors of the loaded NVRTC and of CuPy's runtime."""
     bindings = metadata.version("cuda-bindings")
     found = {"CuPy": cupy, "NVRTC": nvrtc, f"cuda-bindings {bindings}": int(bindings.split(".")[0])}
     torch = find_spec("torch")
@@ -52,8 +51,7 @@ def fault(packages: Mapping[str, int], driver: int) -> str | None:
     """The two packages of different majors, or a too old driver, with the remedy. None if all agree.
 
     packages: as of majors().
-    driver: the newest CUDA major of the driver. It runs older ones too.
-    """
+    driver: the newest CUDA major of the driver. It runs older ones too."""
     (first, major), *others = packages.items()
     other = next(((name, number) for name, number in others if number != major), None)
     remedy = f"In a new environment, run: {command(SETS[13 if driver >= 13 else 12])}"

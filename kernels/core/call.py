@@ -17,8 +17,7 @@ class Given:
 
     axes: a name for each dimension, such as batch, head, query, dim.
     strides: elements from one index to the next of each dimension.
-    dtype: the name of a core.dtypes.ElementType, or torch's name for another type.
-    """
+    dtype: the name of a core.dtypes.ElementType, or torch's name for another type."""
 
     shape: tuple[int, ...]
     axes: tuple[str, ...]
@@ -46,8 +45,7 @@ class Values(Protocol):
     def read(self, name: str, rows: Sequence[int] | None = None) -> np.ndarray:
         """A tensor of the call, or some rows of its first axis: float16, float32, or whole numbers.
 
-        Raises ProblemError if all read numbers together are too many for a file.
-        """
+        Raises ProblemError if all read numbers together are too many for a file."""
 
 
 @dataclass(frozen=True)
@@ -103,10 +101,8 @@ class AttentionSizes(TypedDict):
 
 def attention_sizes(call: Call) -> AttentionSizes:
     """The fields of a problem for a call with q [batch, head, query, dim] and k, v [batch, head, key, dim].
-
-    num_kv_heads and seq_len_kv are 0 if they equal those of the queries. layout: the order in memory of q, and of k if
-    q has both orders. The caller copies the other tensors to this order.
-    """
+    num_kv_heads and seq_len_kv are 0 if they equal the numbers of the queries. layout: the order in memory of q, and of
+    k if q has both orders. The caller copies the other tensors to this order."""
     q, k = call.given("q"), call.given("k")
     heads, kv_heads, queries, keys = q.size("head"), k.size("head"), q.size("query"), k.size("key")
     return {

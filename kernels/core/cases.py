@@ -20,8 +20,7 @@ class Cases:
 
     possible: the allowed cases, in order.
     refused: the sentence of a refusal -> its number of cases.
-    fault: the reason, with the kernel's file, if the problem cannot list its cases, else "".
-    """
+    fault: the reason, with the kernel's file, if the problem cannot list its cases, else ""."""
 
     possible: list[Case]
     refused: Counter[str] = field(default_factory=Counter)
@@ -36,8 +35,7 @@ def cases_of(
 ) -> Cases:
     """The cases of a kind, such as check_cases, from the kernel's problem.
 
-    fields, settings: values in place of each case's own. Equal cases then count once.
-    """
+    fields, settings: values in place of each case's own. Equal cases then count once."""
     try:  # a problem plans some of its cases, and without conditions no plan is refused
         named = list(getattr(kernel.problem_type, kind)(replace(kernel, conditions=())))
     except Exception as error:  # any fault of a user's own family

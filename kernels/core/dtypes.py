@@ -16,8 +16,7 @@ class ElementType:
     c_type: its name in a .cu.
     torch: its name in torch.
     digits: bits of the significand with the hidden bit, or 0 for whole numbers.
-    requires: the least architecture of a GPU with its rounding (device/numbers.cuh), or "" for any.
-    """
+    requires: the least architecture of a GPU with its rounding (device/numbers.cuh), or "" for any."""
 
     name: str
     numpy: np.dtype

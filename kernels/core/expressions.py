@@ -81,8 +81,7 @@ def evaluate(expression: str | int | float, names: Mapping[str, object], where: 
     """The value of an expression such as ceil_div(seq_len, BLOCK_Q), or of a plain number.
 
     where: file and key, for the message.
-    Raises FrontMatterError.
-    """
+    Raises FrontMatterError."""
     if isinstance(expression, str) and len(expression) > MOST_CHARACTERS:
         raise FrontMatterError(
             f"{where}: an expression has {len(expression):,} characters. It may have at most {MOST_CHARACTERS:,}. "

@@ -36,7 +36,6 @@ def problem_field(
     low: float | None = None,
     high: float | None = None,
     nested: bool = False,
-    formerly: str = "",
     also: str = "",
     later: bool = False,
 ) -> Any:
@@ -44,17 +43,13 @@ def problem_field(
 
     low, high: the limits, inclusive. For a tuple, the limits of each element.
     nested: whether it is a tuple of tuples.
-    formerly: a former name. Links and scripts may still use it.
     also: a regular expression of further valid texts, such as the name of a file.
-    later: whether recordings are older than the field. Their keys name it only with another value than the default.
-    """
+    later: whether recordings are older than the field. Their keys name it only with another value than the default."""
     limits = {"allowed": allowed, "low": low, "high": high, "nested": nested or None, "also": also}
-    said = {"meaning": meaning, **limits, "later": later or None, "formerly": formerly}
-    return field(default=default, metadata=said)
+    return field(default=default, metadata={"meaning": meaning, **limits, "later": later or None})
 
 
 def seed_field(meaning: str = "seed of the random inputs") -> Any:
-    """The field `seed` of a problem."""
     return problem_field(0, meaning, low=0, high=2**32 - 1)
 
 
@@ -89,24 +84,12 @@ def fields_of(problem_type: type) -> dict[str, Field[Any]]:
     return {f.name: f for f in fields(problem_type)}
 
 
-def former_names(problem_type: type) -> dict[str, str]:
-    """A field's former name -> its name now."""
-    return {f.metadata["formerly"]: f.name for f in fields(problem_type) if f.metadata["formerly"]}
-
-
-def with_former_names(problem_type: type, values: Mapping[str, object]) -> dict[str, object]:
-    """The values of a problem's fields, under present and former names, for old scripts."""
-    old = {before: values[now] for before, now in former_names(problem_type).items() if now in values}
-    return {**values, **old}
-
-
 def check_value(name: str, value: Any, default: Any, limits: Mapping[str, Any]) -> Any:
     """`value` as the type of `default`. ProblemError gives the field, the value and the limits.
 
     value: a number, a tuple, or text from a URL or a command line: a number, 1,2,3 for a tuple, 1,2;3 for a tuple of
         tuples.
-    limits: `allowed` (a tuple of values) and `also`, or `low` and `high` (inclusive, for a tuple of each element).
-    """
+    limits: `allowed` (a tuple of values) and `also`, or `low` and `high` (inclusive, for a tuple of each element)."""
     allowed: Any = limits.get("allowed")
     low: Any = limits.get("low")
     high: Any = limits.get("high")

@@ -17,8 +17,7 @@ class Copy:
     """A copy of a whole tensor to another tensor of equal size, usually on another device.
 
     step: the copies of a step follow its launches in the plan's order.
-    place: the number of launches before it in this order, at least 1.
-    """
+    place: the number of launches before it in this order, at least 1."""
 
     source: str
     target: str
@@ -96,8 +95,7 @@ class Constant:
     effect: the result of this fault.
     shows_at: the fault shows from this score_scale on.
     role: its part in every kernel, or None for a kernel's own constant.
-    names: the name of each value, or empty.
-    """
+    names: the name of each value, or empty."""
 
     name: str
     default: int
@@ -114,8 +112,7 @@ class Constant:
 class Condition:
     """A condition on a problem and a kernel's constants.
 
-    message: the sentence of a refusal. An expression in braces, such as {4 * (stride + PAD)}, shows its value.
-    """
+    message: the sentence of a refusal. An expression in braces, such as {4 * (stride + PAD)}, shows its value."""
 
     must: str
     message: str
@@ -125,8 +122,7 @@ class Condition:
 class Tuned:
     """Faster constants than the defaults for some problems. A later entry wins.
 
-    when: an expression over the problem.
-    """
+    when: an expression over the problem."""
 
     when: str
     constants: tuple[tuple[str, int], ...]
@@ -138,8 +134,7 @@ class TensorMap:
 
     box: elements per dimension, outermost first.
     swizzle: 0, 32, 64 or 128 bytes.
-    axes: the tensor's axes in the order of the map's dimensions, or () for the order in memory.
-    """
+    axes: the tensor's axes in the order of the map's dimensions, or () for the order in memory."""
 
     tensor: str
     box: tuple[int, ...]
@@ -152,8 +147,7 @@ class Texture:
     """A texture object of a dense tensor as an argument (cudaTextureObject_t). A texel is an element.
 
     tensor: of int32 or float32.
-    dimensions: 1 for the tensor's own memory, 2 for a copy of a matrix in a CUDA array.
-    """
+    dimensions: 1 for the tensor's own memory, 2 for a copy of a matrix in a CUDA array."""
 
     tensor: str
     dimensions: int = 1
@@ -165,8 +159,7 @@ class Fetch:
 
     part, parts: the copied part of `parts` equal parts along the first axis.
     stream: of the copy.
-    memory: pinned, or pageable, which the driver first copies to a pinned buffer.
-    """
+    memory: pinned, or pageable, which the driver first copies to a pinned buffer."""
 
     tensors: tuple[str, ...]
     part: int = 0
@@ -194,8 +187,7 @@ class Launch:
     heads: of a grid [heads of a section, tiles, sections], or 0 for another order. The first section has the rest, at
         its end. Its first blocks do nothing.
 
-    Block numbers count x fastest, then y, z.
-    """
+    Block numbers count x fastest, then y, z."""
 
     entry: str
     grid: tuple[int, int, int]
@@ -262,8 +254,7 @@ class Plan:
 
     item, items: the kind and number of the first launch's items, for a scope.
     graph: whether the GPU runs all launches as one CUDA graph.
-    copies: from tensor to tensor, in order (core/devices.py).
-    """
+    copies: from tensor to tensor, in order (core/planning.py)."""
 
     launches: tuple[Launch, ...]
     tensors: tuple[Tensor, ...]
@@ -334,8 +325,7 @@ class LaunchText:
     """A launch in the front matter, with unevaluated expressions.
 
     args: "q", "int32 seq_len", or a dict {map | struct}.
-    repeat, when: the counters of its repeats, and a condition on each.
-    """
+    repeat, when: the counters of its repeats, and a condition on each."""
 
     entry: str
     grid: tuple[str | int, ...]

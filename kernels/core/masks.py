@@ -31,8 +31,7 @@ class Mask:
     documents: lengths of packed sequences, invisible to each other. The last takes the rest.
     density, seed: the share of visible pairs, and their choice.
     block: keys and queries of a block.
-    blocks: [rows, columns] of blocks, whether each is visible.
-    """
+    blocks: [rows, columns] of blocks, whether each is visible."""
 
     kind: str
     queries: int
@@ -162,8 +161,7 @@ def top_blocks(q: np.ndarray, k: np.ndarray, block: int, count: int) -> Matrix:
     """For each block of queries, the `count` visible blocks of keys with the largest product of means.
 
     q, k: [queries, dim] and [keys, dim] of a head.
-    Source: MoBA's gate, Lu et al. 2025, arXiv:2502.13189.
-    """
+    Source: MoBA's gate, Lu et al. 2025, arXiv:2502.13189."""
     scores = _pooled(q, block) @ _pooled(k, block).T
     last = np.minimum(np.arange(1, len(scores) + 1) * block, len(q)) - 1 + len(k) - len(q)
     scores[np.arange(scores.shape[1]) * block > last[:, None]] = -np.inf
@@ -197,8 +195,7 @@ class BlockLists:
     patterns: [count, block_q, words]. Bit i of word w is key 32 w + i of the block. Equal blocks share a pattern.
 
     All elements of a full block are visible, and it ends before the last key. A partial block has at least one visible
-    element.
-    """
+    element."""
 
     block_q: int
     block_kv: int

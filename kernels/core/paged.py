@@ -14,8 +14,7 @@ class CacheUse:
     does: attend reads the pages of each sequence, write fills the slots of new tokens, copy copies whole pages.
     dtype: the cache's only type for the kernels, or "" for the type of K and V.
     most_group: the most query heads of one KV head, or 0 for no limit.
-    prefix_heads: the query heads for which a page of a shared prefix is read once, or 0.
-    """
+    prefix_heads: the query heads for which a page of a shared prefix is read once, or 0."""
 
     does: Literal["attend", "write", "copy"]
     dtype: str = ""
@@ -53,8 +52,7 @@ class CacheChange(Protocol):
     """The writes of an event, such as kv_cache.manager.Change.
 
     copied: the pages (from, to) of a copy on write, or None.
-    written: (token number, slot) of each new token.
-    """
+    written: (token number, slot) of each new token."""
 
     @property
     def copied(self) -> tuple[int, int] | None: ...
@@ -75,8 +73,7 @@ class CacheCall:
     k_scale, v_scale: [num_kv_heads] float32, the factors of an 8-bit cache, or ones.
     soft_cap: the limit of a score, or 0.
     window: the visible last tokens of a query, or 0 for all.
-    prefix: the number of shared first pages.
-    """
+    prefix: the number of shared first pages."""
 
     q: np.ndarray
     k_cache: np.ndarray

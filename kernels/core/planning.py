@@ -1,12 +1,14 @@
 """A plan's launches and tensors, from the expressions of a kernel's front matter."""
 
+import math
 import re
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import product
+from typing import Any, TypeVar
 
 import numpy as np
 
-from kernels.core.devices import in_order, named, repeated
 from kernels.core.dtypes import DTYPES
 from kernels.core.expressions import evaluate, whole
 from kernels.core.fields import show_value
@@ -24,6 +26,82 @@ from kernels.core.launch import (
 )
 from kernels.core.tensors import Initial, Role, Tensor
 from kernels.errors import FrontMatterError, ProblemError
+
+MOST_STEPS = 4096  # launches, copies and scratch tensors of a plan. Our largest has 40
+Made = TypeVar("Made")
+
+
+@dataclass(frozen=True)
+class Waits:
+    """The earlier steps of a plan for which a copy waits. launches, copies: their numbers."""
+
+    launches: tuple[int, ...] = ()
+    copies: tuple[int, ...] = ()
+
+
+def check_steps(tables: Iterable[tuple[str, Repeat]], names: Mapping[str, object], place: str) -> None:
+    """Raises FrontMatterError if all tables together, each with its repeats, make too many steps.
+
+    tables: (key, repeat) of each table. place: the file, for messages."""
+    total = 0
+    for key, repeat in tables:
+        counts = [whole(count, names, f"{place}: {key}.repeat.{name}") for name, count in repeat]
+        total += math.prod(max(1, count) for count in counts)  # a count of 0 must not hide a huge one
+        if total > MOST_STEPS:
+            raise FrontMatterError(
+                f"{place}: the tables up to {key} make {total:,} steps. A plan has at most {MOST_STEPS:,}. "
+                "Repeat less, or write fewer tables."
+            )
+
+
+def repeated(repeat: Repeat, when: str, names: Mapping[str, object], where: str) -> Iterator[dict[str, object]]:
+    """The names of each repeat of a table: `names` and the counters. `when` leaves repeats out. See check_steps."""
+    counts = [whole(count, names, f"{where}.repeat.{name}") for name, count in repeat]
+    for values in product(*map(range, counts)):
+        own = {**names, **{name: value for (name, _), value in zip(repeat, values)}}
+        if not when or evaluate(when, own, f"{where}.when"):
+            yield own
+
+
+def named(text: str, names: Mapping[str, object], where: str) -> str:
+    """A tensor's name, with the value of each expression in braces, such as k_{gpu}."""
+    parts = text.replace("}", "{").split("{")  # text, expression, text, ..., text
+    parts[1::2] = [show_value(evaluate(part, names, where)) for part in parts[1::2]]
+    return "".join(parts)
+
+
+def in_order(launches: Iterable[tuple[int, Made]], copies: Iterable[Copy]) -> tuple[tuple[Made, ...], tuple[Copy, ...]]:
+    """The launches and copies of a plan, step by step. launches: (step, launch) pairs. A step's launches come first."""
+    first = sorted(launches, key=lambda pair: pair[0])
+    placed = [
+        Copy(copy.source, copy.target, copy.step, max(1, sum(step <= copy.step for step, _ in first)))
+        for copy in sorted(copies, key=lambda copy: copy.step)
+    ]
+    return tuple(launch for _, launch in first), tuple(placed)
+
+
+def waits_of_launch(plan: Plan, number: int) -> tuple[int, ...]:
+    """The copies for which a launch waits: the last one into each of its tensors, and all from its scratch and outputs.
+
+    The launch may write its scratch and its outputs, so earlier copies must have read them."""
+    own = {*plan.launches[number].tensors}
+    written = {name for name in own if plan.tensor(name).role is not Role.INPUT}
+    before = [(n, copy) for n, copy in enumerate(plan.copies) if copy.place <= number]
+    into = {copy.target: n for n, copy in before if copy.target in own}
+    return tuple(sorted({*into.values(), *(n for n, copy in before if copy.source in written)}))
+
+
+def waits_of_copy(plan: Plan, number: int) -> Waits:
+    """The launches and copies for which a copy waits. Launches only read the inputs and targets of copies. A copy waits
+    for the writers of its source, and for the launches and copies that read its target."""
+    copy, targets = plan.copies[number], {copy.target for copy in plan.copies}
+    written = plan.tensor(copy.source).role is not Role.INPUT and copy.source not in targets
+    used = {copy.target, copy.source} if written else {copy.target}
+    launches = tuple(n for n in range(copy.place) if used & {*plan.launches[n].tensors})
+    earlier = enumerate(plan.copies[:number])
+    ends = {n for n, other in earlier if copy.source == other.target or copy.target in (other.source, other.target)}
+    return Waits(launches, tuple(sorted(ends)))
+
 
 SCALARS: dict[str, type[np.generic]] = {
     **{"int32": np.int32, "uint32": np.uint32, "int64": np.int64, "uint64": np.uint64},
@@ -168,7 +246,15 @@ def _argument(arg: Any, names: Mapping[str, object], tensors: set[str], where: s
     if isinstance(arg, dict) and "texture" in arg:
         return Texture(_known(arg["texture"], tensors, where), int(arg.get("dimensions", 1)))
     if isinstance(arg, dict):
-        return _struct(arg["struct"], names, where)
+        values = list[np.ndarray]()  # of a struct by value, with members aligned as in C. A tuple becomes an array
+        for part in arg["struct"]:
+            kind, _, expression = part.partition(" ")
+            values.append(np.atleast_1d(np.asarray(evaluate(expression, names, where), SCALARS[kind])))
+        layout = np.dtype([(f"f{n}", v.dtype, v.shape) for n, v in enumerate(values)], align=True)
+        struct = np.zeros(1, layout)
+        for n, value in enumerate(values):
+            struct[f"f{n}"] = value
+        return struct.view(f"V{layout.itemsize}")[0]
     kind, _, expression = arg.partition(" ")
     if not expression:
         return _known(named(arg, names, where), tensors, where)
@@ -181,19 +267,6 @@ def _known(name: str, tensors: set[str], where: str) -> str:
             f"{where}: there is no tensor {name!r}. This problem and kernel have {', '.join(sorted(tensors))}."
         )
     return name
-
-
-def _struct(parts: list[str], names: Mapping[str, object], where: str) -> np.void:
-    """A struct by value, with members aligned as in C. A tuple becomes an array."""
-    values = list[np.ndarray]()
-    for part in parts:
-        kind, _, expression = part.partition(" ")
-        values.append(np.atleast_1d(np.asarray(evaluate(expression, names, where), SCALARS[kind])))
-    layout = np.dtype([(f"f{n}", v.dtype, v.shape) for n, v in enumerate(values)], align=True)
-    made = np.zeros(1, layout)
-    for n, value in enumerate(values):
-        made[f"f{n}"] = value
-    return made.view(f"V{layout.itemsize}")[0]
 
 
 def scalar_kinds() -> str:

@@ -14,7 +14,6 @@ import numpy as np
 
 from kernels.core.call import Call, Values
 from kernels.core.fields import check_fields, field_values, write_value
-from kernels.core.heads import Head
 from kernels.core.launch import CONSTANTS, ConstantRole
 from kernels.core.masks import Mask
 from kernels.core.paged import Cache, CacheCall, CacheChange, CacheUse
@@ -22,22 +21,52 @@ from kernels.core.scope import Scope
 from kernels.core.tensors import Initial, Role, Tensor
 from kernels.errors import PeerUnavailable, ProblemError
 
+if TYPE_CHECKING:
+    from torch import Tensor as TorchTensor
+
+
+@dataclass(frozen=True, eq=False)
+class Head:
+    """The attention of one head.
+
+    output: the name of the tensor with its result.
+    at: the place of its rows in the output, in the order of Problem.logical, such as (batch, head).
+    scores: [queries, keys] float64, with scale and bias, without a mask.
+    values: [keys, dim] float64.
+    seen: [queries, keys], whether the query sees the key."""
+
+    output: str
+    at: tuple[int, ...]
+    scores: np.ndarray
+    values: np.ndarray
+    seen: np.ndarray
+
+    @property
+    def hidden(self) -> np.ndarray:
+        """The scores with -inf for the keys that a query does not see."""
+        return np.where(self.seen, self.scores, -np.inf)
+
+
+def check_groups(num_heads: int, num_kv_heads: int) -> None:
+    """Raises ProblemError unless each KV head has equally many query heads."""
+    if num_heads % num_kv_heads:
+        raise ProblemError(
+            f"num_heads is {num_heads} and num_kv_heads {num_kv_heads}, and num_heads must be a multiple of "
+            "num_kv_heads."
+        )
+
 
 class Work(NamedTuple):
     """The work of a run, independent of the kernel.
 
     flops: 4 per score and dim, from the two matrix products of attention.
     tokens: the tokens with an output, or the moved tokens.
-    touched: tensor -> moved bytes of all launches, for tensors with partial or repeated accesses.
-    """
+    touched: tensor -> moved bytes of all launches, for tensors with partial or repeated accesses."""
 
     flops: int
     tokens: int
     touched: dict[str, int]
 
-
-if TYPE_CHECKING:
-    from torch import Tensor as TorchTensor
 
 Size = float | str | bool
 Sweeps = Iterable[tuple[list[tuple[str, list[Any]]], Mapping[str, object]]]
@@ -48,8 +77,7 @@ class Case:
     """A problem with constants of a kernel, to be checked, recorded or swept.
 
     settings: pairs of constants that differ from the defaults.
-    scope: the traced items of a recording.
-    """
+    scope: the traced items of a recording."""
 
     problem: "Problem"
     settings: tuple[tuple[str, int], ...] = ()
@@ -64,10 +92,8 @@ def inputs_of(problem: "Problem") -> dict[str, np.ndarray]:
 
 
 class Problem:
-    """The members of every problem, with their defaults.
-
-    A problem defines at least tensors, inputs, truth, yardstick, cpu_steps, size and check_cases.
-    """
+    """The members of every problem, with their defaults. A problem defines at least tensors, inputs, truth, yardstick,
+    cpu_steps, size and check_cases."""
 
     title: ClassVar[str] = ""  # the kind of problem in two or three words, such as Attention
     remedy: ClassVar[str] = "Choose a smaller problem."  # ends the message that refuses a problem as too large
@@ -133,8 +159,7 @@ class Problem:
     def peer_inputs(self, inputs: dict[str, np.ndarray]) -> tuple[list[np.ndarray], dict[str, object]]:
         """(arrays, options) for torch's scaled_dot_product_attention: q, k, v [batch, heads, length, head_dim].
 
-        Raises PeerUnavailable if torch's attention cannot compute the problem.
-        """
+        Raises PeerUnavailable if torch's attention cannot compute the problem."""
         raise PeerUnavailable("torch's attention cannot compute this problem.")
 
     @property
@@ -143,10 +168,8 @@ class Problem:
         return type(self).peer_inputs is not Problem.peer_inputs
 
     def cache_call(self, inputs: dict[str, np.ndarray]) -> CacheCall:
-        """The problem as a call of a serving engine's attention, if cache_use attends.
-
-        Raises PeerUnavailable if engines define the problem otherwise.
-        """
+        """The problem as a call of a serving engine's attention, if cache_use attends. Raises PeerUnavailable if
+        engines define the problem otherwise."""
         raise PeerUnavailable("This problem reads no paged cache.")
 
     def logical(self, array: np.ndarray) -> np.ndarray:
@@ -158,10 +181,8 @@ class Problem:
         return np.zeros(0, int)
 
     def orders(self) -> "Mapping[str, tuple[Problem, str]]":
-        """The ways to deal its rows out to the devices, by name, this problem among them. Empty without a choice.
-
-        Each is the problem and a sentence on what a device gets.
-        """
+        """The ways to deal its rows out to the devices, by name, this problem among them. Empty without a choice. Each
+        is the problem and a sentence on what a device gets."""
         return {}
 
     def meanings(self) -> Mapping[str, str]:
@@ -252,10 +273,8 @@ class Problem:
         return None
 
     def of_values(self, values: Values) -> tuple[Self, Mapping[str, np.ndarray]]:
-        """A copy with the sizes that the values of its call give, and the arrays of a file for with_values.
-
-        No array, if the problem takes none. Raises ProblemError for too many bytes.
-        """
+        """A copy with the sizes that the values of its call give, and the arrays of a file for with_values. No array,
+        if the problem takes none. Raises ProblemError for too many bytes."""
         return self, {name: values.read(name) for name in self.valued if name in values}
 
     @classmethod
@@ -292,16 +311,14 @@ class Problem:
     def of_cache(cls, cache: Cache, **shape: object) -> Self:
         """The problem of one decoding step over a cache, if cache_use attends.
 
-        shape: num_heads, head_dim and other fields. Raises ProblemError if the cache holds no sequence.
-        """
+        shape: num_heads, head_dim and other fields. Raises ProblemError if the cache holds no sequence."""
         raise ProblemError(f"{cls.title} is not made from a cache.")
 
     @classmethod
     def of_change(cls, cache: Cache, change: CacheChange, **shape: object) -> "Self | None":
         """The problem of an event's writes or copies, or None without any.
 
-        shape: num_kv_heads, head_dim, dtype and seed.
-        """
+        shape: num_kv_heads, head_dim, dtype and seed."""
         return None
 
     # ---- cases ----

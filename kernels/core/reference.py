@@ -23,8 +23,7 @@ def scores(q: np.ndarray, k: np.ndarray, scale: float, causal: bool, first_query
     """scale * q @ k^T in float64, [..., queries, keys], with -inf for keys hidden by a causal mask.
 
     q: [..., queries, dim], from query `first_query` of its sequence.
-    k: [..., keys, dim], from key 0.
-    """
+    k: [..., keys, dim], from key 0."""
     s = scale * (np.asarray(q, np.float64) @ np.swapaxes(np.asarray(k, np.float64), -1, -2))
     return np.where(np.tri(s.shape[-2], s.shape[-1], first_query, dtype=bool), s, -np.inf) if causal else s
 
@@ -39,8 +38,7 @@ def prefix_max_and_sum(row_scores: np.ndarray, ends: Sequence[int]) -> tuple[np.
     """The running max m and sum l of an online softmax after the keys [0, end), for each end.
 
     row_scores: [keys] float64. Returns two float64 arrays of len(ends).
-    Source: Milakov and Gimelshein 2018, Algorithm 3.
-    """
+    Source: Milakov and Gimelshein 2018, Algorithm 3."""
     m = np.maximum.accumulate(row_scores)[np.asarray(ends) - 1]
     return m, np.array([np.exp(row_scores[:end] - top).sum() for end, top in zip(ends, m)])
 
@@ -51,8 +49,7 @@ def decode_scores(q: np.ndarray, k: np.ndarray, scale: float, slopes: np.ndarray
     q: [num_heads, head_dim].
     k: [length, num_kv_heads, head_dim]. num_heads / num_kv_heads neighbouring query heads read one KV head.
     slopes: [num_heads], ALiBi's, each times a token's distance to the last one (0 or less).
-    soft_cap: the limit of a score by tanh before ALiBi, or 0.
-    """
+    soft_cap: the limit of a score by tanh before ALiBi, or 0."""
     grouped = np.asarray(q, np.float64).reshape(k.shape[1], -1, k.shape[2])
     s = scale * (grouped @ np.asarray(k, np.float64).transpose(1, 2, 0)).reshape(len(q), len(k))
     if soft_cap:
@@ -78,8 +75,7 @@ def grouped_attention(
 
     q: [batch, num_heads, queries, head_dim].
     k, v: [batch, num_kv_heads, keys, head_dim] of any float type.
-    The causal mask ends at the last key. A row without a visible key has o 0 and lse -inf.
-    """
+    The causal mask ends at the last key. A row without a visible key has o 0 and lse -inf."""
     o, lse = grouped_tensors(q, k, v, scale, causal, "cuda" if on_gpu else "cpu")
     return o.cpu().numpy(), lse.cpu().numpy()
 
@@ -109,10 +105,8 @@ def grouped_tensors(
 def torch_grouped_attention(
     q: np.ndarray, k: np.ndarray, v: np.ndarray, scale: float, causal: bool, device: str = "cpu"
 ) -> tuple[np.ndarray, np.ndarray]:
-    """`grouped_attention` by torch in the arrays' own type.
-
-    o comes from scaled_dot_product_attention, lse from products of that type with sums in float32.
-    """
+    """`grouped_attention` by torch in the arrays' own type. o comes from scaled_dot_product_attention, lse from
+    products of that type with sums in float32."""
     import torch
 
     group, offset = q.shape[1] // k.shape[1], k.shape[2] - q.shape[2]
@@ -144,8 +138,7 @@ def masked_attention(
 
     masks: one for all heads, or one for each head, batch by batch.
     sinks: [num_heads] logits, -inf for none. Each adds e^sink to the sums of its head's rows, without a value.
-    A row without a visible key has o 0, and lse -inf if it has no sink.
-    """
+    A row without a visible key has o 0, and lse -inf if it has no sink."""
     import torch
 
     device = "cuda" if on_gpu else "cpu"
@@ -177,9 +170,8 @@ def torch_masked_attention(
     sinks: np.ndarray,
     device: str = "cpu",
 ) -> tuple[np.ndarray, np.ndarray]:
-    """`masked_attention` by torch in the arrays' own type, as torch_grouped_attention, with a dense mask.
-
-    A sink is one more key, with the logit as its score and the value 0."""
+    """`masked_attention` by torch in the arrays' own type, as torch_grouped_attention, with a dense mask. A sink is one
+    more key, with the logit as its score and the value 0."""
     import torch
 
     group = q.shape[1] // k.shape[1]

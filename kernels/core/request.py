@@ -18,8 +18,7 @@ class Request:
     """A request for a run.
 
     settings: compile-time constants as pairs, at least those without their default.
-    backend: gpu, cpu or recorded.
-    """
+    backend: gpu, cpu or recorded."""
 
     kernel: KernelSpec
     problem: Any

@@ -14,8 +14,7 @@ class Scope:
     others: (item, first, count) for other kinds. The default for a kind is its first item with work.
 
     An item of dense attention is a query tile. The order is row tiles, heads, batches. An item of paged attention is a
-    query head of a sequence. The order is heads, sequences.
-    """
+    query head of a sequence. The order is heads, sequences."""
 
     first: int = 0
     count: int = 1

@@ -8,7 +8,6 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
-from kernels.core.devices import check_steps
 from kernels.core.dtypes import element_type
 from kernels.core.expressions import evaluate
 from kernels.core.fields import check_value, nearest
@@ -25,11 +24,10 @@ from kernels.core.launch import (
     Texture,
     Tuned,
 )
-from kernels.core.planning import check_conditions, plan_of, scratch_tensors
+from kernels.core.planning import check_conditions, check_steps, plan_of, scratch_tensors
 from kernels.core.problem import Problem
 from kernels.core.remembered import remembered
-from kernels.core.signatures import signature, without_comments
-from kernels.core.sources import is_plain
+from kernels.core.sources import is_plain, signature, without_comments
 from kernels.core.tensors import Initial
 from kernels.core.watch import WatchText
 from kernels.errors import ProblemError
@@ -48,13 +46,12 @@ class KernelSpec:
     requires: the least architecture, such as sm_80, exactly one, such as sm_90a, or "" for any.
     instructions: the reason for `requires`, in PTX's words, such as "wgmma and setmaxnreg". May be empty.
     tensor_products: the 16-bit products on tensor cores for one fp32 multiply-add, or 0 for one FMA.
-    formerly: a former name. Links and scripts may still use it.
     watch: the marked lines of a plain kernel.
     in_order: an expression. If it holds, blocks add to sums in global memory in a fixed order.
+    rounds: an expression. If it holds, a row's largest weight may be rounded, which torch never does.
     graph: whether a GPU runs its launches as one CUDA graph.
     why: the reason for the cost of each named value of its constants, or of the kernel. May be empty.
-    waits: the main wait of each of these, in a word or two. May be empty.
-    """
+    waits: the main wait of each of these, in a word or two. May be empty."""
 
     name: str
     path: Path
@@ -77,8 +74,8 @@ class KernelSpec:
     instructions: str = ""
     tensor_products: int = 0
     conditions: tuple[Condition, ...] = ()
-    formerly: str = ""
     in_order: str = ""
+    rounds: str = ""
     watch: tuple[WatchText, ...] = ()
     graph: bool = False
     copy_texts: tuple[CopyText, ...] = ()
@@ -110,10 +107,8 @@ class KernelSpec:
 
     @property
     def code_hash(self) -> str:
-        """Sixteen hex digits for source and headers without comments, the launches and GPU_OPTIONS.
-
-        Recordings and times have it in their names.
-        """
+        """Sixteen hex digits for source and headers without comments, the launches and GPU_OPTIONS. Recordings and
+        times have it in their names."""
         return _code_hash(self)
 
     @property
@@ -140,8 +135,7 @@ class KernelSpec:
     def settings_for(self, problem: Any, chosen: Any = (), shared_bytes: int | None = None) -> dict[str, int]:
         """Every constant's value, from `chosen`, else from `tuned`, else the default.
 
-        shared_bytes: the most of a block. An entry of `tuned` with more does not count.
-        """
+        shared_bytes: the most of a block. An entry of `tuned` with more does not count."""
         names, best = self._problem_names(problem), dict(chosen)
         for number, tuned in enumerate(self.tuned):
             if evaluate(tuned.when, names, f"{self.path.name}: tuned[{number}].when"):
@@ -165,28 +159,32 @@ class KernelSpec:
         return next(iter(self.constants_of(role)), None)
 
     def solves(self, problem: Problem) -> bool:
-        """Whether the kernel solves problems of that problem's class."""
         return self.solves_class(problem.problem_type)
 
     def solves_class(self, kind: type[Problem]) -> bool:
         return kind is self.problem_type
 
     def same_problems(self, other: "KernelSpec") -> bool:
-        """Whether both kernels solve problems of one class."""
         return self.solves_class(other.problem_type)
 
     def adds_in_order(self, problem: Any, settings: Any) -> bool:
         """Whether blocks add to sums in global memory in a fixed order, with these constants."""
+        return self._holds("in_order", problem, settings)
+
+    def may_round(self, problem: Any, settings: Any) -> bool:
+        """Whether a row's largest weight may be rounded, with these constants."""
+        return self._holds("rounds", problem, settings)
+
+    def _holds(self, key: str, problem: Any, settings: Any) -> bool:
         names = {**self._problem_names(problem), **dict(settings)}
-        return bool(self.in_order and evaluate(self.in_order, names, f"{self.path.name}: in_order"))
+        return bool(getattr(self, key) and evaluate(getattr(self, key), names, f"{self.path.name}: {key}"))
 
     # ---- plans ----
 
     def plan(self, problem: Any, settings: Any = (), sizes: tuple[tuple[str, float], ...] = ()) -> Plan:
         """The launches and tensors for a problem and constants (a mapping or pairs). Raises ProblemError.
 
-        sizes: numbers in place of the problem's sizes, such as the scale of an operator's call.
-        """
+        sizes: numbers in place of the problem's sizes, such as the scale of an operator's call."""
         return _plan(self, problem, tuple(self.settings(settings).items()), sizes)
 
     def check_conditions(self, problem: Any, settings: Any) -> None:

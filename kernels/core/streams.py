@@ -22,8 +22,7 @@ class Step:
 
     number: of the launch. A copy has the number of its launch.
     tensor: of a copy, else "".
-    waits: the numbers of launches on other streams before it, in order. A copy waits for none.
-    """
+    waits: the numbers of launches on other streams before it, in order. A copy waits for none."""
 
     number: int
     tensor: str
@@ -55,10 +54,8 @@ def copied_bytes(plan: Plan, step: Step) -> range:
 
 
 def last_order(launches: Sequence[Launch]) -> list[int]:
-    """The numbers of the launches in the valid order that starts each launch of a higher number first.
-
-    A launch on another stream without a wait comes before the launches that it needs.
-    """
+    """The numbers of the launches in the valid order that starts each launch of a higher number first. A launch on
+    another stream without a wait comes before the launches that it needs."""
     left, found = set(range(len(launches))), list[int]()
     needs = [
         {n for n, one in enumerate(launches[:number]) if one.stream == own.stream or one.entry in own.after}

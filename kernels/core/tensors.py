@@ -13,8 +13,7 @@ class Role(Enum):
 
     INPUT: from the problem, only read.
     OUTPUT: written, and compared with the truth.
-    SCRATCH: written, and not compared.
-    """
+    SCRATCH: written, and not compared."""
 
     INPUT = "input"
     OUTPUT = "output"
@@ -28,8 +27,7 @@ class Initial(Enum):
     POISON: NaN or the least whole number, so that a missing write shows.
     ZERO: zeros, for sums. Each run sets them first, timed runs too.
     RESTORED: zeros. The kernel leaves zeros again.
-    CLEARED: poison. The kernel writes zeros, and later adds to them.
-    """
+    CLEARED: poison. The kernel writes zeros, and later adds to them."""
 
     GIVEN = "given"
     POISON = "poison"
@@ -47,8 +45,7 @@ class Tensor:
     """One tensor.
 
     axes: a name for each dimension, such as batch, head, query, dim. Views use these names.
-    device: the number of its GPU in a plan over several.
-    """
+    device: the number of its GPU in a plan over several."""
 
     name: str
     shape: tuple[int, ...]

@@ -23,8 +23,7 @@ class OutputError:
     """The error of one output.
 
     largest: the largest |output - float64|, or NaN for an additional NaN in the output.
-    yardstick: the largest |torch's answer - float64|.
-    """
+    yardstick: the largest |torch's answer - float64|."""
 
     output: str
     largest: float
@@ -68,10 +67,8 @@ def allowed_error(yardstick: float, largest_term: float) -> float:
 def output_errors(
     errors: Mapping[str, float], yardsticks: Mapping[str, float], largest_terms: Mapping[str, float]
 ) -> tuple[OutputError, ...]:
-    """An OutputError for each output, from its largest error, torch's error and the largest term.
-
-    Raises ProblemError if torch's error is not finite, as each error would then pass.
-    """
+    """An OutputError for each output, from its largest error, torch's error and the largest term. Raises ProblemError
+    if torch's error is not finite, as each error would then pass."""
     for name in errors:
         if not math.isfinite(yardsticks[name]):
             raise ProblemError(

@@ -50,8 +50,7 @@ def parse(name: str, text: str) -> Table:
 def check_keys(file: str, where: str, table: Table, known: Keys, needed: tuple[str, ...]) -> None:
     """FrontMatterError unless a table has only known keys of their kinds, and all that it needs.
 
-    where: its name in the comment.
-    """
+    where: its name in the comment."""
     prefix = f"{where}." if where else ""
     for key, value in table.items():
         if key not in known:
@@ -94,8 +93,7 @@ _OPENING = re.compile(rf"\A\s*/\*(\s*\[(?:{'|'.join(KINDS)})\b.*?)\*/", re.S)
 def completed(name: str, table: Table, files: tuple[tuple[str, str], ...]) -> Table:
     """The table of a .cu whose constants, scratch tensors and launches have their missing keys from headers.
 
-    name: of the .cu. files: (name, text) of the .cu and its headers.
-    """
+    name: of the .cu. files: (name, text) of the .cu and its headers."""
     shared = _shared(files)
     made = dict(table)
     for kind, own in OWN.items():

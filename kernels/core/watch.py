@@ -28,8 +28,7 @@ class Watched:
 
     name: of the event. For a loop, the key with the number of its pass.
     expression: in C++. "" for a loop that counts by its header.
-    keys: name and expression of each, or None for the default.
-    """
+    keys: name and expression of each, or None for the default."""
 
     name: str
     expression: str = ""

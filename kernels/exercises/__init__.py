@@ -12,8 +12,8 @@ An exercise is a folder of data:
 
 A fault to mend has only exercise.toml, task.md and story.md. It names the exercise with its solution.
 
-exercise.py reads the folders and draws the hidden problems. grading.py judges an answer. costs.py counts its sectors
-and wavefronts.
+exercise.py reads the folders and draws the hidden problems. grading.py judges an answer and counts its sectors and
+wavefronts.
 """
 
 from kernels.exercises.exercise import Exercise, find, listed

@@ -27,8 +27,7 @@ class Wrong:
 
     name: in a few words.
     evidence: the kinds of evidence, of which a grade must show one.
-    text: of its .cu.
-    """
+    text: of its .cu."""
 
     name: str
     evidence: tuple[str, ...]
@@ -37,12 +36,11 @@ class Wrong:
 
 @dataclass(frozen=True)
 class Limit:
-    """The largest allowed count of a problem (costs.py).
+    """The largest allowed count of a problem (grading.py).
 
     count: sectors of global memory, or wavefronts of shared memory.
     of: the kernel whose count is allowed, or "" for the solution.
-    times: a factor on this count.
-    """
+    times: a factor on this count."""
 
     count: str
     of: str = ""
@@ -62,8 +60,7 @@ class Exercise:
     story: of the solution, in Markdown.
     problems: for each hidden problem, its fields as ranges and choices.
     limits: of the counts of a right answer.
-    of: the exercise with the solution and the typical wrong answers.
-    """
+    of: the exercise with the solution and the typical wrong answers."""
 
     name: str
     title: str
@@ -80,7 +77,6 @@ class Exercise:
 
     @property
     def wrong(self) -> tuple[Wrong, ...]:
-        """The typical wrong answers."""
         listed = tomllib.loads((FOLDER / self.of / "wrong.toml").read_text())["wrong"]
         made = (
             Wrong(one["name"], tuple(one["evidence"]), edited(self.solution, one["edits"], self.name)) for one in listed
@@ -88,7 +84,6 @@ class Exercise:
         return tuple(wrong for wrong in made if wrong.text != self.start)
 
     def drawn(self, kernel: KernelSpec) -> list[Problem]:
-        """The hidden problems of one grade."""
         problems = []
         for ranges in self.problems:
             fields = {name: _drawn(value) for name, value in ranges.items()}

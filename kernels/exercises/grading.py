@@ -8,28 +8,135 @@ import re
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 
 from kernels.build import Mode, build
-from kernels.catalog import DEVICE, SHIM, load_kernel
+from kernels.catalog import DEVICE, SHIM, current, load_kernel
 from kernels.core.problem import Case, Problem
 from kernels.core.request import Request
 from kernels.core.scope import Scope
 from kernels.core.sources import MOST_BYTES, read_files
 from kernels.core.spec import KernelSpec
 from kernels.errors import BackendUnavailable, BuildError, FrontMatterError, ProblemError, RunError, RunTimeout
-from kernels.exercises import costs
-from kernels.exercises.exercise import FOLDER, Exercise, find
+from kernels.exercises.exercise import FOLDER, Exercise, Limit, find
 from kernels.jail import setting
 from kernels.run import execute
 from kernels.run.backends import cpu
 from kernels.run.check import Verdict, check_case
-from kernels.run.wrong.reason import KINDS
+from kernels.run.wrong.found import KINDS
+from kernels.trace.automatic import BARRIER
+from kernels.trace.memory.traced import requests
+from kernels.trace.trace import Trace
+
+SPACES = {"sectors": "global", "wavefronts": "shared"}
+GLOBAL, SHARED, CONFLICT = OF_ACCESS = ("global memory", "shared memory", "bank conflict")
+"""The kinds of evidence."""
+
+
+@dataclass(frozen=True)
+class Count:
+    """A count of an answer on one problem.
+
+    found, allowed: of all its requests.
+    line, tensor: with the largest part.
+    of_line, requests: the count and the requests of this line and tensor.
+    conflicts: of all its requests of shared memory."""
+
+    limit: Limit
+    found: int
+    allowed: int
+    line: int
+    tensor: str
+    of_line: int
+    requests: int
+    conflicts: int
+
+    @property
+    def ok(self) -> bool:
+        return self.found <= self.allowed
+
+    @property
+    def kind(self) -> str:
+        """The kind of evidence, if the count is too large."""
+        if self.limit.count == "sectors":
+            return GLOBAL
+        return CONFLICT if self.found - self.conflicts <= self.allowed else SHARED
+
+    @property
+    def said(self) -> str:
+        return f"{self.found:,} {self.limit.count} of {self.allowed:,}"
+
+    @property
+    def text(self) -> str:
+        name = f"{self.limit.count} of {SPACES[self.limit.count]} memory"
+        times = f"{self.limit.times:g} times " if self.limit.times != 1 else ""
+        least = f"At most {self.allowed:,} are allowed, {times}the count of {self.limit.of or 'the solution'}."
+        each = f"{self.of_line / self.requests:.3g} for each request"
+        line = f"Line {self.line} takes the most, for {self.tensor}: {self.of_line:,}, or {each}."
+        return f"The answer takes {self.found:,} {name}. {least} {line}"
+
+
+def traced(kernel: KernelSpec, problem: Problem) -> Trace:
+    trace = execute.run(Request(kernel, problem, (), Scope.everything(kernel.plan(problem)), "cpu")).trace
+    assert not trace.lost, "the hidden problems are small"
+    return trace
+
+
+def shared_words(trace: Trace) -> tuple[str, int, int] | None:
+    """Tensor, word and line of the first word that several blocks of a launch use, and not only by atomics or loads.
+    The check of races takes a fence and an atomic for an order. No exercise needs one."""
+    frame = trace.frame("launch", "block", "space", "tensor", "event", "offset", "bytes", "line")
+    frame = frame[frame.space == "global"]
+    words = frame.loc[frame.index.repeat((frame.bytes.astype(int) + 3) // 4)]
+    words = words.assign(word=words.offset.astype(int) // 4 + words.groupby(level=0).cumcount())
+    words = words.assign(plain=words.event != "atomic", writes=words.event != "load").sort_values("word")
+    found = words.groupby(["launch", "tensor", "word"], observed=True)
+    sums = found.agg(
+        blocks=("block", "nunique"), plain=("plain", "any"), writes=("writes", "any"), line=("line", "max")
+    )
+    mixed = sums[(sums.blocks > 1) & sums.plain & sums.writes]
+    if mixed.empty:
+        return None
+    _, tensor, word = mixed.index[0]
+    return str(tensor), int(word), int(mixed.line.iloc[0])
+
+
+def counts(exercise: Exercise, trace: Trace, problem: Problem) -> Iterator[Count]:
+    """The Counts of a right answer on a problem, one for each limit. trace: of the answer."""
+    if not exercise.limits:
+        return
+    own = _by_line(trace)
+    others: dict[str, dict[str, pd.DataFrame]] = {}
+    for limit in exercise.limits:
+        if limit.of not in others:
+            solution = FOLDER / exercise.of / "solution.cu"
+            kernel = current().kernels[limit.of] if limit.of else load_kernel(solution)
+            others[limit.of] = _by_line(traced(kernel, problem))
+        name = limit.count
+        table = own[name]
+        sums = table[table.space == SPACES[name]].groupby(["line", "tensor"])[[name, "requests"]].sum()
+        line, tensor = sums[name].idxmax() if len(sums) else (0, "")
+        most, asked = map(int, sums.loc[(line, tensor)]) if len(sums) else (0, 1)
+        allowed = int(limit.times * others[limit.of][name][name].sum())
+        yield Count(limit, int(table[name].sum()), allowed, int(line), tensor, most, asked, int(table.conflicts.sum()))
+
+
+def _by_line(trace: Trace) -> dict[str, pd.DataFrame]:
+    """Count -> Requests.by_line. Records on two sides of a barrier never pair. Lanes that pass a probe unequally often
+    pair from their first records or from their last ones. A loop of each lane before the real one would shift the
+    pairs, so wavefronts are the larger of both counts."""
+    frame = trace.frame("launch", "block", "warp", "lane", "seq", "event").sort_values("seq")
+    lane = [frame[name] for name in ("launch", "block", "warp", "lane")]
+    apart = (frame.event == BARRIER).groupby(lane, observed=True).cumsum().sort_index().to_numpy()
+    both = [requests(trace, apart=apart, from_last=from_last).by_line for from_last in (False, True)]
+    return {"sectors": both[0], "wavefronts": max(both, key=lambda table: table.wavefronts.sum())}
+
 
 SECONDS, ALL_SECONDS = 15.0, 45.0  # of the launches of one problem, and of a grade. A page waits for 60 s
 SLACK = 8.0  # an error may be so many times the check's limit, as exercises are not about roundings
@@ -56,10 +163,9 @@ TELLING = (
 class Evidence:
     """A found fault of an answer.
 
-    kind: of a fault (run/plain/faults.py), of a wrong result (run/wrong/reason.py), or BUILD.
+    kind: of a fault (run/plain/faults.py), of a wrong result (run/wrong/found.py), or BUILD.
     text: a sentence.
-    lines: of the answer, or ().
-    """
+    lines: of the answer, or ()."""
 
     kind: str
     text: str
@@ -72,8 +178,7 @@ class CaseResult:
 
     problem: its fields as text.
     ok: whether all runs are right.
-    said: the result in a sentence.
-    """
+    said: the result in a sentence."""
 
     problem: dict[str, str]
     ok: bool
@@ -88,8 +193,7 @@ class Grade:
     said: a sentence.
     cases: all hidden problems of this grade. Empty if the answer does not compile.
     evidence: each found fault once, the most telling first.
-    jailed: whether the answer ran in the jail. On a machine without one, it runs with its user's rights.
-    """
+    jailed: whether the answer ran in the jail. On a machine without one, it runs with its user's rights."""
 
     exercise: str
     accepted: bool
@@ -99,7 +203,6 @@ class Grade:
     jailed: bool
 
     def as_json(self) -> dict[str, object]:
-        """The grade with JSON's types."""
         return asdict(self)
 
 
@@ -157,7 +260,7 @@ def _graded(exercise: Exercise, kernel: KernelSpec, jailed: bool) -> Grade:
             break
     wrong = sum(not case.ok for case in cases)
     said = f"{wrong} of {len(cases)} problems are wrong." if wrong else "All results are right."
-    if wrong and all(one.kind in costs.KINDS for one in evidence):
+    if wrong and all(one.kind in OF_ACCESS for one in evidence):
         said = f"All results are right, but {wrong} of {len(cases)} problems take too much."
     if evidence and not wrong:
         said = "All results are right, but the runs show a fault."
@@ -192,14 +295,14 @@ def _case(kernel: KernelSpec, problem: Problem) -> tuple[CaseResult, list[Eviden
 
 def _counted(exercise: Exercise, kernel: KernelSpec, problem: Problem) -> tuple[CaseResult, list[Evidence]]:
     """The result of a right answer on a problem, with its counts. The evidence of too large ones, or of no atomic."""
-    trace = costs.traced(kernel, problem)
-    if mixed := costs.shared_words(trace):
+    trace = traced(kernel, problem)
+    if mixed := shared_words(trace):
         tensor, word, line = mixed
         text = f"Several blocks use word {word} of {tensor}, and line {line} without an atomic. A fence is no atomic."
         return CaseResult(_fields(problem), False, text), [Evidence("atomic", text, (line,))]
-    counts = [*costs.counts(exercise, trace, problem)]
-    said = " ".join(["It agrees with float64.", *(f"It takes {count.said}." for count in counts)])
-    large = [Evidence(count.kind, count.text, (count.line,)) for count in counts if not count.ok]
+    every = [*counts(exercise, trace, problem)]
+    said = " ".join(["It agrees with float64.", *(f"It takes {count.said}." for count in every)])
+    large = [Evidence(count.kind, count.text, (count.line,)) for count in every if not count.ok]
     return CaseResult(_fields(problem), not large, said), large
 
 

@@ -10,8 +10,7 @@ import numpy as np
 from kernels.build import own_values
 from kernels.core import reference
 from kernels.core.dtypes import element_type
-from kernels.core.heads import Head
-from kernels.core.problem import Problem, Size, Work
+from kernels.core.problem import Head, Problem, Size, Work
 from kernels.core.tensors import Role, Tensor
 from kernels.errors import PeerUnavailable
 
@@ -76,8 +75,7 @@ class AttentionProblem(Problem):
     The causal mask ends at the last key, as in FlashAttention: query i sees the keys up to i + offset. A query without
     keys has output 0 and lse -inf. lse is the natural logarithm of the sum of e^score, float32.
 
-    A derived class declares the fields. A class without a field takes its value here.
-    """
+    A derived class declares the fields. A class without a field takes its value here."""
 
     seq_len: int
     head_dim: int
@@ -100,7 +98,6 @@ class AttentionProblem(Problem):
 
     @property
     def keys(self) -> int:
-        """Keys per head."""
         return self.seq_len_kv or self.seq_len
 
     @property
@@ -114,7 +111,6 @@ class AttentionProblem(Problem):
 
     @property
     def scale(self) -> float:
-        """The factor on Q @ K^T: 1 / sqrt(head_dim)."""
         return 1.0 / math.sqrt(self.head_dim)
 
     @property

@@ -3,11 +3,11 @@
 confine()       jail.py: runs a command in the jail of this machine
 bubblewrap.py   an engine: namespaces, and a filter of system calls (filter.py)
 landlock.py     an engine: sandlock, by Landlock and seccomp. It needs no namespaces
-talk.py         bytes in and out, with limits. roots.py: the folders of a compiler and of a library
+talk.py         bytes in and out, with limits
 setting.py      which kernels belong to strangers, and what the server does with them
 """
 
 from kernels.jail.jail import confine, engine, why_none
-from kernels.jail.limits import Limits, Result
+from kernels.jail.talk import Limits, Result
 
 __all__ = ["Limits", "Result", "confine", "engine", "why_none"]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from kernels.jail import filter, talk
-from kernels.jail.limits import Limits, Result
+from kernels.jail.talk import Limits, Result
 
 NAME = "bubblewrap"
 WORK = Path("/work")  # the folder that a command may write to

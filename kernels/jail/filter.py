@@ -95,8 +95,7 @@ def refusing(forks: bool) -> bytes:
 def refusing_with_gpu(pid: int) -> bytes:
     """The filter for a process with CUDA: no program, no process, no signal to others, no network, no change of files.
 
-    pid: the process that may get its signals, itself.
-    """
+    pid: the process that may get its signals, itself."""
     code = [*_head(), _instruction(_EQUAL, _CLONE3, 0, 1), _instruction(_RETURN, _REFUSE | _ENOSYS)]
     for number in numbers({**_CALLS, **_OUTSIDE}):
         code += [_instruction(_EQUAL, number, 0, 1), _instruction(_RETURN, _REFUSE | _EPERM)]
@@ -112,8 +111,7 @@ def allowing(pid: int | None) -> bytes:
     """The filter that allows few calls.
 
     pid: the process, which may open files and signal itself. None: no path reaches the system, and those calls are a
-        SIGSYS. It sends no signal, so it cannot stop itself.
-    """
+        SIGSYS. It sends no signal, so it cannot stop itself."""
     code = _head()
     for number in numbers({**_COMPUTING, **_OPENING, **_ASKING} if pid else _COMPUTING):
         code += [_instruction(_EQUAL, number, 0, 1), _instruction(_RETURN, _ALLOW)]

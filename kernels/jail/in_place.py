@@ -15,11 +15,10 @@ import time
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import NoReturn
 
 from kernels.errors import BackendUnavailable
 from kernels.jail import filter
-from kernels.jail.limits import Limits
+from kernels.jail.talk import Limits
 
 ANSWER_BYTES = 2**22
 PIPE_BYTES = 2**16  # that Linux keeps in a pipe
@@ -53,14 +52,23 @@ def call(function: Callable[[], bytes], reads: Sequence[Path], limits: Limits) -
 
     function: returns at most ANSWER_BYTES. Its answer is a stranger's: trust no byte.
     limits: memory_bytes are those that it adds to this process's.
-    Raises BackendUnavailable if no confinement works here, and Ended without an answer.
-    """
+    Raises BackendUnavailable if no confinement works here, and Ended without an answer."""
     if reason := why_none():
         raise BackendUnavailable(f"No jail for kernels works on this machine: {reason}.")
     ours, theirs = os.pipe()
     child = os.fork()
     if not child:
-        _inside(function, reads, limits, theirs)
+        try:
+            # leaves the answer's pipe, and nothing behind the standard descriptors
+            nowhere = os.open(os.devnull, os.O_RDWR)
+            for number in range(3):
+                os.dup2(nowhere, number)
+            os.closerange(3, theirs)
+            os.closerange(theirs + 1, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+            _confine(reads, limits)
+            os.write(theirs, function()[: ANSWER_BYTES - len(_WHOLE)] + _WHOLE)
+        finally:
+            os._exit(3)
     os.close(theirs)
     try:
         end = time.monotonic() + limits.seconds
@@ -81,8 +89,7 @@ _WHOLE = b"\0whole"  # the end of each answer
 def answer_of(pipe: int, end: float, is_open: Callable[[bytes], bool]) -> tuple[bytes, bool]:
     """The bytes until a process closes its pipe or is_open(bytes) is false, and whether it was late.
 
-    end: of the wait, by time.monotonic.
-    """
+    end: of the wait, by time.monotonic."""
     answer = b""
     while is_open(answer):
         if not select.select([pipe], [], [], max(0.0, end - time.monotonic()))[0]:
@@ -92,25 +99,6 @@ def answer_of(pipe: int, end: float, is_open: Callable[[bytes], bool]) -> tuple[
             break
         answer += data
     return answer, False
-
-
-def _inside(function: Callable[[], bytes], reads: Sequence[Path], limits: Limits, pipe: int) -> NoReturn:
-    """The child: confines itself, calls the function, and ends."""
-    try:
-        _close_others(pipe)
-        _confine(reads, limits)
-        os.write(pipe, function()[: ANSWER_BYTES - len(_WHOLE)] + _WHOLE)
-    finally:
-        os._exit(3)
-
-
-def _close_others(pipe: int) -> None:
-    """Leaves the answer's pipe, and nothing behind the standard descriptors."""
-    nowhere = os.open(os.devnull, os.O_RDWR)
-    for number in range(3):
-        os.dup2(nowhere, number)
-    os.closerange(3, pipe)
-    os.closerange(pipe + 1, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
 
 
 def _confine(reads: Sequence[Path], limits: Limits) -> None:

@@ -8,7 +8,7 @@ from types import ModuleType
 
 from kernels.errors import BackendUnavailable
 from kernels.jail import bubblewrap, landlock
-from kernels.jail.limits import Limits, Result
+from kernels.jail.talk import Limits, Result
 
 ENGINES: tuple[ModuleType, ...] = (bubblewrap, landlock)
 _ENVIRONMENT = {"PATH": "/usr/bin:/bin", "LC_ALL": "C", "TMPDIR": "."}
@@ -33,8 +33,7 @@ def confine(
 
     reads: the files and folders that it sees, read-only, under their own names.
     out: a file that it writes into its folder, returned as the output. Without it, it writes no files.
-    Raises BackendUnavailable with the reason if no engine works here.
-    """
+    Raises BackendUnavailable with the reason if no engine works here."""
     wrapped = ["/bin/sh", "-c", _BRING, out, *command] if out else list(command)
     return engine().run(wrapped, reads, stdin, limits, {**_ENVIRONMENT, **(environment or {})}, bool(out))
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from kernels.jail.limits import Limits, Result
+    from kernels.jail.talk import Limits, Result
 
 NAME = "sandlock"
 _DEVICES = ("/dev/null", "/dev/urandom")
@@ -22,7 +22,6 @@ _FORKS = 64  # processes at once, of a command that may start some
 
 
 def missing() -> str:
-    """The reason why this machine cannot have the engine, else ""."""
     return "" if find_spec("sandlock") else "it is not installed (pip install sandlock)"
 
 
@@ -34,7 +33,6 @@ def run(
     environment: dict[str, str],
     writes: bool,
 ) -> "Result":
-    """Runs the command with these files, and with an empty folder as its own if it writes."""
     from kernels.jail import talk
 
     found = find_spec("sandlock")

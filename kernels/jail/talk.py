@@ -7,10 +7,45 @@ import signal
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from kernels.jail.limits import Limits, Result
+MIB = 2**20
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The limits of a command in the jail.
+
+    seconds: of a clock. The CPU time has the same limit for each process.
+    memory_bytes: address space of each process.
+    file_bytes: of each written file. 0 forbids files.
+    output_bytes: of its output, and of its log.
+    forks: whether it may start processes and threads.
+    files: open files of each process."""
+
+    seconds: float = 30.0
+    memory_bytes: int = 2048 * MIB
+    file_bytes: int = 64 * MIB
+    output_bytes: int = 64 * MIB
+    forks: bool = True
+    files: int = 64
+
+
+@dataclass(frozen=True)
+class Result:
+    """The end of a command in the jail.
+
+    code: its exit code, -N after signal N.
+    output: its standard output, or the file that it was asked for.
+    stopped: the limit at which the jail ended it, else ""."""
+
+    code: int
+    output: bytes
+    log: str
+    stopped: str = ""
+
 
 CHUNK = 2**20
 LOG_BYTES = 2**20
@@ -28,8 +63,7 @@ def run(
     """Runs a command to its end or to a limit. Then no process is left.
 
     inherited: the descriptors that it keeps. All others are closed.
-    Raises OSError if it cannot start.
-    """
+    Raises OSError if it cannot start."""
     sizes = (limits.memory_bytes // 1024, int(limits.seconds) + 1, limits.file_bytes // 512, limits.files)
     process = subprocess.Popen(
         ["/bin/sh", "-c", _LIMITED, "sh", *map(str, sizes), *command],

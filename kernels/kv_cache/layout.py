@@ -23,8 +23,7 @@ class Layout:
     """The arrays of a KV cache, with x elements per 16 bytes.
 
     K: [num_blocks, num_kv_heads, head_dim / x, block_size, x]
-    V: [num_blocks, num_kv_heads, head_dim, block_size]
-    """
+    V: [num_blocks, num_kv_heads, head_dim, block_size]"""
 
     num_blocks: int
     num_kv_heads: int
@@ -72,8 +71,7 @@ class Layout:
     ) -> None:
         """Writes key and value [tokens, num_kv_heads, head_dim] into the slots, in place.
 
-        slots: [tokens], each page * block_size + slot in the page
-        """
+        slots: [tokens], each page * block_size + slot in the page"""
         block, slot = np.divmod(np.asarray(slots, np.int64), self.block_size)
         k_cache[block, :, :, slot, :] = key.reshape(len(block), self.num_kv_heads, -1, self.x)
         v_cache[block, :, :, slot] = value

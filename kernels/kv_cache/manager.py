@@ -19,8 +19,7 @@ class Sequence:
     """A sequence of the cache.
 
     tokens: number of each token in the history of the whole cache
-    family: common to all forks of one sequence
-    """
+    family: common to all forks of one sequence"""
 
     name: str
     table: tuple[int, ...]
@@ -49,8 +48,7 @@ class Change:
     copied: (from, to) page of a copy on write, or None
     written: (token number, slot) of each new token
     shared: pages with a new owner
-    released: freed pages
-    """
+    released: freed pages"""
 
     event: Event
     allocated: tuple[tuple[int, int], ...] = ()
@@ -69,8 +67,7 @@ class KVCache:
 
     free: free pages, the next one first. Freed pages go to its end.
     written: number of tokens so far
-    families: number of sequences so far, without forks
-    """
+    families: number of sequences so far, without forks"""
 
     num_blocks: int
     block_size: int
@@ -174,8 +171,7 @@ class KVCache:
         For comparison, with max_len contiguous slots per sequence and no pages:
         reserved: all slots
         copies: repeated copies of shared tokens
-        empty: reserved without a token
-        """
+        empty: reserved without a token"""
         fill: dict[int, int] = {}
         for sequence in self.sequences:
             for n, page in enumerate(sequence.table):
@@ -187,10 +183,8 @@ class KVCache:
 
 
 def play(events: Iterable[Event], num_blocks: int, block_size: int) -> list[tuple[KVCache, Change | None]]:
-    """[(KVCache, Change or None)]: the empty cache, then the state after each event.
-
-    Raises the errors of `apply`, with the number of the event.
-    """
+    """[(KVCache, Change or None)]: the empty cache, then the state after each event. Raises the errors of `apply`, with
+    the number of the event."""
     states: list[tuple[KVCache, Change | None]] = [(KVCache(num_blocks, block_size), None)]
     for number, event in enumerate(events, 1):
         try:

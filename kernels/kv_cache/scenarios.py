@@ -16,8 +16,7 @@ class Scenario:
     visits: requests for a scheduler, in place of events (scheduler.py)
     texts: (request, its own part of the prompt) if a model answers the visits. A token is a character.
     slots: of the pool. The number of pages follows from block_size.
-    max_len: slots per sequence in a server without pages
-    """
+    max_len: slots per sequence in a server without pages"""
 
     title: str
     about: str

@@ -30,8 +30,7 @@ class Visit:
     prompt: number of tokens, written at once
     answer: number of tokens, one per step (a model never writes its last token). 0 for a pure prefix.
     parent: request with a common beginning, or "". This request shares the parent's pages at its admission. A prompt
-        of 0 makes it another answer to the same prompt. A parent stays until its last child has arrived.
-    """
+        of 0 makes it another answer to the same prompt. A parent stays until its last child has arrived."""
 
     name: str
     arrives: int
@@ -48,8 +47,7 @@ class Step:
     begun: for each admitted request, the number of its parent's tokens
     waiting: names of arrived requests without admission
     needed: most pages for the first waiting request
-    sure: free pages beyond the needs of all running requests
-    """
+    sure: free pages beyond the needs of all running requests"""
 
     number: int
     events: tuple[Event, ...]
@@ -63,10 +61,8 @@ class Step:
 
 
 def read_visits(text: str) -> tuple[Visit, ...]:
-    """Visits from text such as "S 1 44 0, A 2 9 14 S": NAME ARRIVES PROMPT ANSWER [PARENT].
-
-    Raises ProblemError with the faulty visit.
-    """
+    """Visits from text such as "S 1 44 0, A 2 9 14 S": NAME ARRIVES PROMPT ANSWER [PARENT]. Raises ProblemError with
+    the faulty visit."""
     visits: dict[str, Visit] = {}
     for number, part in enumerate((p.strip() for p in text.split(",")), 1):
         match part.split():
@@ -116,10 +112,8 @@ def alone(visits: tuple[Visit, ...], steps: tuple[Step, ...]) -> tuple[Visit, ..
 
 @lru_cache(maxsize=64)
 def serve(visits: tuple[Visit, ...], num_blocks: int, block_size: int) -> tuple[Step, ...]:
-    """The steps up to the last written token. Sequences at that time stay.
-
-    Raises ProblemError if a request needs more pages than the pool can give, or for more than MOST_STEPS steps.
-    """
+    """The steps up to the last written token. Sequences at that time stay. Raises ProblemError if a request needs more
+    pages than the pool can give, or for more than MOST_STEPS steps."""
     server = _Server(KVCache(num_blocks, block_size), sorted(visits, key=lambda v: v.arrives))
     while server.unfinished:
         server.step()

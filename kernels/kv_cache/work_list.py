@@ -13,8 +13,7 @@ class WorkList(NamedTuple):
     units: int32 [units, 8], one row of FIELDS per unit: pages [first, first + pages) of a sequence of `tokens` tokens.
         Its result is one of the sequence's `partitions`, at slot + partition of the partials. Rows 0 to ranges - 1
         start the ranges, in order. `next` is the next row in the range, or -1.
-    slots: number of partials per query head
-    """
+    slots: number of partials per query head"""
 
     units: np.ndarray
     ranges: int
@@ -27,8 +26,7 @@ def work_list(firsts: np.ndarray, pages: np.ndarray, tokens: np.ndarray, ranges:
     firsts: int [sequences], first relevant page
     pages: int [sequences], number of pages from there on. A sequence without pages has no unit.
     tokens: int [sequences], tokens of the sequence
-    A sequence inside one range has one partition and no slot.
-    """
+    A sequence inside one range has one partition and no slot."""
     ends = np.cumsum(pages)
     total = int(ends[-1])
     ranges = min(ranges, total)

@@ -48,7 +48,6 @@ def time_points(asked: Sequence[Point | Skipped], progress: Progress = silent) -
 
 
 def measured_roofs() -> dict[str, float]:
-    """protocol.roofs of this machine, measured in the GPU's worker."""
     return in_worker("Measuring the roofs", protocol.roofs)
 
 
@@ -82,7 +81,6 @@ def time_point(point: Point | Skipped, roofs: Mapping[str, float]) -> Row:
 
 
 def provenance(device: Device, roofs: Mapping[str, float], made: pd.DataFrame) -> tables.Provenance:
-    """The provenance of a table of times."""
     timed = made[made.code_hash.notna() & (made.code_hash != "")]
     return tables.provenance(device, dict(zip(timed.name, timed.code_hash)), **_origin(device, roofs))
 
@@ -109,11 +107,11 @@ def _origin(device: Device, roofs: Mapping[str, float]) -> dict[str, object]:
 # ---- the recorded table ----
 
 
-def recorded_points(kernels: Iterable[str] = ()) -> list[Point | Skipped]:
-    """The points to record: every kernel of the catalogue (or only these) and the installed peers, over the sweeps of
-    its problem (bench_sweeps). A sweep of a constant covers the kernels that have it."""
+def recorded_points() -> list[Point | Skipped]:
+    """The points to record: every kernel of the catalogue and the installed peers, over the sweeps of its problem
+    (bench_sweeps). A sweep of a constant covers the kernels that have it."""
     found = {}
-    specs = {name: catalog.find(name) for name in kernels or catalog.current().kernels}
+    specs = catalog.current().kernels
     for kind in dict.fromkeys(spec.problem_type for spec in specs.values()):
         for sweeps, held in kind.bench_sweeps():
             names = [n for n, spec in specs.items() if spec.solves_class(kind) and can_sweep(spec, sweeps)]
@@ -132,7 +130,7 @@ def _cases(device: Device, kept: tables.Kept | None) -> Cases:
         others = [points[key] for key in missing if key not in rested]
         made = time_together(others, roofs) if others else []
         asked = [point for key, point in points.items() if key in rested and isinstance(point, Point)]
-        timings = in_worker(asked[0].name, protocol.sustain, asked) if asked else []
+        timings = in_worker(asked[0].name, protocol.measure_in_turns, asked, 0) if asked else []
         return made + [{**rested[_key_of(timing.point)], **sustained_figures(timing)} for timing in timings]
 
     groups = _together(points.values())

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
 import pandas as pd
 
@@ -86,7 +87,6 @@ def sustained_figures(timing: Timing) -> dict[str, float | None]:
 
 
 def skipped_row(skipped: Skipped) -> dict[str, Cell]:
-    """The row of a Skipped."""
     made: dict[str, Cell] = {field: value for field, value in skipped.at.items() if field in SIZES}
     made |= {name: getattr(skipped, name) for name in ("name", "title", "reason")}
     made |= {"kind": "kernel", "status": "skipped", "own_settings": True}
@@ -138,6 +138,27 @@ def tensor_products(name: str, is_peer: bool, dtype: str) -> int:
     return 1 if element_type(dtype).bytes == 2 else peers.TENSOR_PRODUCTS.get(name, 0)
 
 
+@dataclass(frozen=True)
+class Now:
+    """The results of a measurement that goes on.
+
+    rows: the values of `columns`.
+    date: ISO.
+    roofs: pairs, as in protocol.roofs.
+    gpu: its id, if known.
+    """
+
+    columns: tuple[str, ...] = ()
+    rows: tuple[tuple[object, ...], ...] = ()
+    device: str = ""
+    driver: str = ""
+    date: str = ""
+    roofs: tuple[tuple[str, float], ...] = ()
+    gpu: str = ""
+
+    def records(self) -> list[dict[str, object]]:
+        return [dict(zip(self.columns, values)) for values in self.rows]
+
+
 def table(rows: Iterable[Row]) -> pd.DataFrame:
-    """Rows as a table of COLUMNS."""
     return pd.DataFrame(list(rows), columns=list(COLUMNS))

@@ -42,9 +42,16 @@ def cases() -> list[AccessProblem]:
 
 
 def cases_of_kind(kind: AccessKind) -> Iterable[AccessProblem]:
-    """The AccessProblems of a kind."""
     if kind.event == "ldmatrix":
-        return _matrix_cases()
+        rng, found = np.random.default_rng(7), []
+        for matrices in (1, 2, 4):
+            rows = [LANES * stride for stride in (16, 32, 48, 64, 80, 112, 128, 144, 160, 256, 272, 528)]
+            rows += [LANES % 8 * 128 + LANES // 8 * 16, LANES % 8 * 144 + LANES // 8 * 16, LANES * 0 + 32]
+            rows += [LANES // 2 * 128, LANES // 8 * 128, LANES % 4 * 128]
+            rows += [LANES * 128 + ((LANES % 8) ^ k) * 16 for k in range(0, 8, 3)]
+            rows += [rng.integers(0, span, 32) * 16 for span in (8, 16, 64, 2048) for _ in range(2)]
+            found += [AccessProblem("ldmatrix", 16, matrices, tuple(row.tolist())) for row in rows]
+        return found
     return [
         AccessProblem(kind.name, width, offsets=tuple(offsets.tolist()))
         for width in kind.widths
@@ -57,21 +64,13 @@ def _offsets_for(kind: AccessKind, width: int) -> list[np.ndarray]:
     patterns."""
     patterns = _patterns(width, kind.space == "global")
     if kind.rule is Rule.MERGED:
-        return _mixed_pairs(width) + patterns
+        paired, crossed = LANES // 2, LANES // 4 * 2 + LANES % 2
+        units = [np.where(part, paired, crossed) for part in (LANES < 16, LANES >= 16, LANES < 8, LANES % 16 < 8)]
+        units += [np.where(lane == LANES, 40, way) for way in (paired, crossed) for lane in (3, 16, 30)]
+        units += [np.where(LANES == 30, -1, np.where(LANES == 31, 40, paired)), np.where(LANES % 4 == 3, -1, paired)]
+        units += [np.where(LANES < 16, paired, -1)]
+        return [np.where(u < 0, -1, u * width) for u in units] + patterns
     return patterns[::2] if kind.rule in (Rule.SEPARATE, Rule.BYPASS) else patterns
-
-
-def _matrix_cases() -> list[AccessProblem]:
-    """Rows of 8x8 matrices: next to each other, one below the other, padded, swizzled, shared, at random."""
-    rng, found = np.random.default_rng(7), []
-    for matrices in (1, 2, 4):
-        rows = [LANES * stride for stride in (16, 32, 48, 64, 80, 112, 128, 144, 160, 256, 272, 528)]
-        rows += [LANES % 8 * 128 + LANES // 8 * 16, LANES % 8 * 144 + LANES // 8 * 16, LANES * 0 + 32]
-        rows += [LANES // 2 * 128, LANES // 8 * 128, LANES % 4 * 128]
-        rows += [LANES * 128 + ((LANES % 8) ^ k) * 16 for k in range(0, 8, 3)]
-        rows += [rng.integers(0, span, 32) * 16 for span in (8, 16, 64, 2048) for _ in range(2)]
-        found += [AccessProblem("ldmatrix", 16, matrices, tuple(row.tolist())) for row in rows]
-    return found
 
 
 def _patterns(width: int, in_global: bool) -> list[np.ndarray]:
@@ -104,17 +103,6 @@ def _patterns(width: int, in_global: bool) -> list[np.ndarray]:
         found += [np.where(rng.random(32) < share, rng.integers(0, 128, 32) * width, -1) for _ in range(3)]
     kept = {tuple(offsets.tolist()): offsets for offsets in found if offsets.max() < ACCESS_BYTES}
     return list(kept.values())
-
-
-def _mixed_pairs(width: int) -> list[np.ndarray]:
-    """Byte offsets in neighbouring words that show the merging: one half's lanes paired as n^1 and the other's as n^2,
-    and a warp with one lane out of its pair."""
-    paired, crossed = LANES // 2, LANES // 4 * 2 + LANES % 2
-    units = [np.where(part, paired, crossed) for part in (LANES < 16, LANES >= 16, LANES < 8, LANES % 16 < 8)]
-    units += [np.where(lane == LANES, 40, way) for way in (paired, crossed) for lane in (3, 16, 30)]
-    units += [np.where(LANES == 30, -1, np.where(LANES == 31, 40, paired)), np.where(LANES % 4 == 3, -1, paired)]
-    units += [np.where(LANES < 16, paired, -1)]
-    return [np.where(u < 0, -1, u * width) for u in units]
 
 
 # ---- the table ----

@@ -27,7 +27,7 @@ from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
 from kernels.core.tolerance import worst
 from kernels.errors import PeerUnavailable, WarpglassError
-from kernels.measure import clock, judging, load, protocol
+from kernels.measure import judging, load, protocol
 from kernels.measure.bench_rows import problem_text, settings_text
 from kernels.measure.in_worker import in_worker
 from kernels.recordings import tables
@@ -88,7 +88,7 @@ class Turn:
 
 def _count(set_bytes: int) -> int:
     """Sets of arrays that exceed the L2 twice."""
-    return min(MOST_SETS, 1 + math.ceil(protocol.L2_TIMES * clock.l2_bytes() / max(set_bytes, 1)))
+    return min(MOST_SETS, 1 + math.ceil(protocol.L2_TIMES * load.l2_bytes() / max(set_bytes, 1)))
 
 
 class Ours:
@@ -105,7 +105,7 @@ class Ours:
         return self._kernel.copies(sets or _count(self._kernel.set_bytes))
 
     def spans(self, mode: str) -> list[list[float]]:
-        """Of the last chain of a stream or a graph, by the timeline build. The median of several runs."""
+        """The last chain of a stream or a graph, by the timeline build: the median of several runs."""
         import cupy
 
         plan = self._request.plan
@@ -175,7 +175,7 @@ class Stream:
 
         total, count, end = 0.0, 0, time.perf_counter() + seconds
         while not count or time.perf_counter() < end:
-            torch.cuda._sleep(int(self._waits * clock.CYCLES_PER_SECOND))
+            torch.cuda._sleep(int(self._waits * load.CYCLES_PER_SECOND))
             total += _timed(self._batch)[0]
             count += BATCH
         return 1e6 * total / count, (None, None)
@@ -236,7 +236,6 @@ MODES: dict[str, Callable[[list[Enqueue]], Stream | Graph]] = {"stream": Stream,
 
 
 def in_turns(runs: Sequence[Stream | Graph], sustained: bool) -> list[Turn]:
-    """The Turn of each, round by round."""
     turns = [Turn() for _ in runs]
     for run in runs:
         run.turn(SECONDS[0])
@@ -291,8 +290,7 @@ class Side:
     """One contestant after its judgment.
 
     chain: ready to run, None without a time.
-    turns: (mode, L2) -> its times.
-    """
+    turns: (mode, L2) -> its times."""
 
     name: str
     status: str = "ok"

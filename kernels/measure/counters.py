@@ -94,10 +94,8 @@ def derived(request: Request) -> pd.DataFrame:
 
 def profile(asked: Sequence[Request], metrics: Mapping[str, str] = METRICS) -> pd.DataFrame:
     """The counters of each launch of each request's timed build: a table of request (its place), launch, entry, and a
-    column per metric.
-
-    Raises BackendUnavailable without ncu, RunError if it fails, an output is wrong, or the counters may not be read.
-    """
+    column per metric. Raises BackendUnavailable without ncu, RunError if it fails, an output is wrong, or the counters
+    may not be read."""
     launches = [
         (number, at, launch.entry)
         for number, request in enumerate(asked)

@@ -14,7 +14,6 @@ class Peaks:
 
     @property
     def said(self) -> str:
-        """The peaks in words."""
         return (
             f"{self.half_tflops:,.0f} TFLOP/s of dense fp16 or bf16, {self.fp8_tflops:,.0f} TFLOP/s of dense fp8, "
             f"{self.tb_per_s:g} TB/s of {self.memory}"
@@ -30,5 +29,4 @@ PEAKS = {
 
 
 def peaks(device: str) -> Peaks | None:
-    """The peaks of the GPU with this name. None if its datasheet is not listed here."""
     return PEAKS.get(device)

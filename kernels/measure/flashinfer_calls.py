@@ -24,12 +24,7 @@ Run = Callable[..., "Tensor"]
 Options = dict[str, Any]  # of Problem.peer_inputs
 WORKSPACE = 2**28  # bytes for its plans
 LAYOUTS = ("nhd", "hnd")
-DECODE = {
-    "cuda_cores": "CUDA cores",
-    "tensor_cores": "tensor cores",
-    "fa3": "FA3",
-    "xqa": "XQA",
-}
+DECODE = {"cuda_cores": "CUDA cores", "tensor_cores": "tensor cores", "fa3": "FA3", "xqa": "XQA"}
 CASCADE = {"cascade_fa2": "cascade FA2", "cascade_fa3": "cascade FA3"}
 PAGED = {
     f"flashinfer_{layout}_{way}": f"FlashInfer {words} ({layout.upper()})"
@@ -130,8 +125,7 @@ def cache_tensors(name: str, call: CacheCall, device: str) -> tuple[list["Tensor
     """([q, K, V] on the device in the layout of a name of PAGED, a factor of the resulting O: float32 [num_heads, 1]).
 
     Our 8-bit cache has a scale for each KV head, and FlashInfer's has one for all. The rest of K's scales is
-    multiplied into q before the run, and the rest of V's into O after it.
-    """
+    multiplied into q before the run, and the rest of V's into O after it."""
     layout, _ = ways(name)
     group = call.q.shape[1] // len(call.k_scale)
     rest = np.repeat(call.k_scale / call.k_scale.max(), group)[:, None]

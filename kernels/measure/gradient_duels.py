@@ -13,7 +13,6 @@ KIND = "gradient_duels"
 
 
 def problems() -> list[Problem]:
-    """The declared problems of every class with kernels."""
     kinds = dict.fromkeys(spec.problem_type for spec in catalog.current().kernels.values())
     return [problem for kind in kinds for problem in kind.duel_problems()]
 

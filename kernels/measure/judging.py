@@ -28,7 +28,6 @@ def _truth(problem: Problem) -> tuple[dict[str, np.ndarray], dict[str, float], d
 
 
 def judged(problem: Problem, outputs: Mapping[str, np.ndarray]) -> tuple[OutputError, ...]:
-    """An OutputError for each of the outputs of a kernel or a peer."""
     true, yardsticks, terms = _truth(problem)
     errors = {name: _largest_error(array, true[name]) for name, array in outputs.items()}
     return output_errors(errors, yardsticks, terms)

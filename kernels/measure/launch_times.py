@@ -45,8 +45,7 @@ class LaunchTimes:
     processor: of the host.
     timer_step_ns: the step of the GPU's timer. overhead_ns: of two events.
     sustained: of the timed build.
-    provenance: measured or recorded.
-    """
+    provenance: measured or recorded."""
 
     request: Request
     table: pd.DataFrame
@@ -69,7 +68,6 @@ class LaunchTimes:
 
     @property
     def lasts_ns(self) -> float:
-        """The median time from the first start to the last end."""
         return float(self.median.end_ns.max())
 
     def as_it_goes(self, cpp: bool) -> pd.DataFrame:
@@ -89,7 +87,6 @@ class LaunchTimes:
 
     @property
     def host_ns(self) -> float:
-        """The median time of the host's calls."""
         return float(self.runs.host_ns.median())
 
     @property

@@ -20,8 +20,8 @@ from kernels.core.tolerance import OutputError, worst
 from kernels.errors import OutOfMemory, PeerUnavailable, ProblemError, WarpglassError
 from kernels.measure import judging, load, peers, protocol
 from kernels.measure.bench_rows import SIZES, problem_text, settings_text
-from kernels.measure.gradient_peers import rival
 from kernels.measure.in_worker import in_worker
+from kernels.measure.peers import rival
 from kernels.recordings.tables import Case, Cases, RecordedTable, by
 from kernels.run.backends import Device, gpu
 
@@ -36,8 +36,7 @@ class State:
     rounds: turns of each.
     seconds: of a turn.
     lead: seconds of load before the first round.
-    prefix: of the state's columns.
-    """
+    prefix: of the state's columns."""
 
     rounds: int
     seconds: float
@@ -74,8 +73,7 @@ class Side:
     error: of the first output, such as O. rms: its root mean square error.
     worst: of the output with the largest share of its allowance.
     runs: functions that enqueue a run, empty without a time.
-    times: state's prefix -> microseconds of its rounds. states: the same -> (clock, power) of its rounds.
-    """
+    times: state's prefix -> microseconds of its rounds. states: the same -> (clock, power) of its rounds."""
 
     status: str
     reason: str = ""
@@ -209,7 +207,8 @@ def figures(flops: int, side: Side, rival: Side, state: str) -> dict[str, object
         us = float(np.median(mine.times[state]))
         made |= {f"{who}us": round(us, 3), f"{who}tflops": round(flops / 1e6 / us, 1)}
         for what, values in zip(("clock", "power"), zip(*mine.states[state])):
-            made[f"{who}{what}"] = _median(values)
+            known = [value for value in values if value is not None]
+            made[f"{who}{what}"] = round(float(np.median(known))) if known else None
     if state in side.times and state in rival.times:
         pairs = np.stack([side.times[state], rival.times[state]], 1)
         ratios = pairs[:, 1] / pairs[:, 0]
@@ -217,8 +216,3 @@ def figures(flops: int, side: Side, rival: Side, state: str) -> dict[str, object
         made |= {"ratio_low": round(float(ratios.min()), 4), "ratio_high": round(float(ratios.max()), 4)}
         made["pairs"] = json.dumps(pairs.round(3).tolist())
     return made
-
-
-def _median(values: Iterable[int | None]) -> int | None:
-    known = [value for value in values if value is not None]
-    return round(float(np.median(known))) if known else None

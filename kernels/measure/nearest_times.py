@@ -22,8 +22,7 @@ class Recorded(NamedTuple):
 
     us: the nearest recorded time, scaled by the ratio of the work.
     roof, roof_percent: the lower roof at the recorded problem, and the reached share.
-    is_near: whether the work is at most NEAR times more or less, so that the time means something.
-    """
+    is_near: whether the work is at most NEAR times more or less, so that the time means something."""
 
     us: float
     roof: str

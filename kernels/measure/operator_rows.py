@@ -29,7 +29,6 @@ def present(table: pd.DataFrame, where: tables.Provenance) -> pd.DataFrame:
 
 
 def recorded() -> tuple[pd.DataFrame, tables.Provenance] | None:
-    """The newest table with present rows."""
     found = _newest()
     return (present(*found).reset_index(drop=True), found[1]) if found else None
 

@@ -47,8 +47,7 @@ class Cycles:
     cycles, least, most: the median and the range of the launches' medians.
     label: measured or recorded.
     device, date: their GPU and day.
-    per_us: passes per microsecond of a GPU full of blocks, or None.
-    """
+    per_us: passes per microsecond of a GPU full of blocks, or None."""
 
     cycles: float
     least: float
@@ -60,7 +59,6 @@ class Cycles:
 
 
 def is_pattern(kernel: KernelSpec) -> bool:
-    """Whether the kernel is a way of a pattern."""
     return any(kernel.solves_class(kind) for kind in problems())
 
 
@@ -102,7 +100,6 @@ def problems() -> dict[type[Pattern], list[Pattern]]:
 
 
 def asked() -> dict[Key, Request]:
-    """The requests to record."""
     found = {}
     for kind, recorded_ones in problems().items():
         kernels = catalog.current().of_problem(kind).values()
@@ -141,9 +138,7 @@ def measure(request: Request) -> dict[str, object]:
 
 def _rate(request: Request) -> float | None:
     """Passes per microsecond of the whole GPU, if every SM is full of blocks. None for a pattern without this rate.
-
-    Many blocks write its outputs at once, so only `measure` compares outputs.
-    """
+    Many blocks write its outputs at once, so only `measure` compares outputs."""
     for passes in RATE_PASSES:
         if (filled := request.problem.filled(passes)) is None:
             return None
@@ -172,8 +167,7 @@ def cycles(request: Request) -> Cycles | None:
 def broadcasts() -> tuple[pd.DataFrame, Cycles | None]:
     """The recorded cycles of a warp's read of one word or many words, and a figure with its source, or None.
 
-    Columns: kernel, memory, different (number of different words) and cycles.
-    """
+    Columns: kernel, memory, different (number of different words) and cycles."""
     return _recorded(ReadsProblem, "different")
 
 
@@ -182,8 +176,7 @@ def shapes() -> tuple[pd.DataFrame, Cycles | None]:
     None.
 
     Columns: kernel, memory, columns (of the shape of 32 numbers), areas (of the matrix: many for numbers that only
-    L2 holds), and cycles.
-    """
+    L2 holds), and cycles."""
     return _recorded(ShapesProblem, "columns", "areas")
 
 

@@ -5,10 +5,7 @@ import pandas as pd
 
 from kernels.measure.pipelines import Pipeline, keys_of
 
-PRODUCTS = (
-    *("scores", "output"),
-    *("weight_gradients", "value_sums", "key_sums", "query_sums", "key_value_sums"),
-)
+PRODUCTS = (*("scores", "output"), *("weight_gradients", "value_sums", "key_sums", "query_sums", "key_value_sums"))
 """The marks at a product of a tile, of the forward and of the backward. A mark with two products has half of each."""
 COMPUTING = (*PRODUCTS, "softmax", "weights", "score_gradients")
 """The marks of a writer that computes."""
@@ -24,8 +21,7 @@ def bars(made: Pipeline, block: int, launch: int | None = None) -> pd.DataFrame:
     A bar lasts from a mark to its writer's next one, and the last bar to the writer's end. The end comes from the
     coarser clock. If it is before the mark, the bar has no length.
 
-    launch: by default that of the picture.
-    """
+    launch: by default that of the picture."""
     launch = made.launch if launch is None else launch
     mine = made.marks[(made.marks.block == block) & (made.marks.launch == launch)]
     writers = made.writers[(made.writers.block == block) & (made.writers.launch == launch)].set_index("writer")
@@ -107,22 +103,21 @@ def shares(made: Pipeline, block: int) -> pd.DataFrame:
     return found.assign(share=found.ns / found.groupby("writer").ns.transform("sum"))
 
 
-def sentence(made: Pipeline, block: int) -> str:
+def sentence(made: Pipeline) -> str:
     """The facts behind a pipeline's times: the observer effect, the clocks, lost marks."""
-    kernel, share = made.request.kernel.name, fed(made, block)
+    kernel, share = made.request.kernel.name, fed(made, 0)
     products = ""
     if share is not None:
-        products = f" Tensor cores of block {block} have something to do for at most {share:.1%} of its time."
+        products = f" Tensor cores of block 0 have something to do for at most {share:.1%} of its time."
     took = f"the marks build takes {made.marks_ms:.4g} ms, the timed one {made.timed_ms:.4g} ms: {made.overhead:+.1%}"
     clocks = f"{made.mhz:,.0f} MHz; the two clocks differ by at most {made.residual_ns:.3g} ns"
     lost = f"{made.lost:,} marks did not fit" if made.lost else "no mark was lost"
     return f"{kernel} on {made.device}: {took}. {clocks}; {lost}.{products}"
 
 
-def as_json(made: Pipeline, block: int) -> dict[str, object]:
-    """The JSON of `python -m kernels timeline --json`."""
+def as_json(made: Pipeline) -> dict[str, object]:
     problem, settings = made.request.identity
-    shown = bars(made, block)
+    shown = bars(made, 0)
     return {
         "kernel": made.request.kernel.name,
         "problem": problem,
@@ -135,7 +130,7 @@ def as_json(made: Pipeline, block: int) -> dict[str, object]:
         "mhz": made.mhz,
         "residual_ns": made.residual_ns,
         "lost": made.lost,
-        "block": block,
-        "fed": fed(made, block),
+        "block": 0,
+        "fed": fed(made, 0),
         "bars": shown.astype(object).where(shown.notna(), None).to_dict("records"),
     }

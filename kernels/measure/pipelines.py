@@ -46,8 +46,7 @@ class Pipeline:
     lost: marks that did not fit.
     mhz: of the SMs, from the two clocks.
     residual_ns: the largest difference between the clocks.
-    marks_ms, timed_ms: medians of a whole run of the marks build and of the timed build.
-    """
+    marks_ms, timed_ms: medians of a whole run of the marks build and of the timed build."""
 
     request: Request
     marks: pd.DataFrame
@@ -90,7 +89,6 @@ class Pipeline:
 
     @property
     def noun(self) -> str:
-        """The noun for a writer's threads."""
         return "warpgroup" if self.every > 32 else "warp"
 
 
@@ -214,7 +212,6 @@ def _key(name: str, words: np.ndarray, place: np.ndarray, sites: list[Site]) -> 
 
 
 def keys_of(frame: pd.DataFrame) -> list[str]:
-    """The key columns of a frame of marks or bars."""
     return [name for name in frame.columns if isinstance(frame[name].dtype, pd.Int64Dtype)]
 
 

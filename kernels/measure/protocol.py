@@ -35,9 +35,9 @@ from kernels.core.spec import KernelSpec
 from kernels.core.tensors import Initial, Role
 from kernels.core.tolerance import OutputError, worst
 from kernels.errors import OutOfMemory, PeerUnavailable, RunError, TooLargeError
-from kernels.measure import clock, load, peers
-from kernels.measure.gradient_peers import rival
+from kernels.measure import load, peers
 from kernels.measure.judging import judged, verdict
+from kernels.measure.peers import rival
 from kernels.run.backends import gpu, gpu_arrays
 
 TURNS = 5  # of each point, if several take turns
@@ -57,8 +57,7 @@ class Point:
 
     name: the kernel's name in the catalogue, the path of its .cu, or one of peers.NAMES.
     settings: pairs of compile-time constants, none for a peer.
-    cold: with an L2 that holds none of the inputs.
-    """
+    cold: with an L2 that holds none of the inputs."""
 
     name: str
     problem: Problem
@@ -71,7 +70,6 @@ class Point:
 
     @property
     def kernel(self) -> KernelSpec:
-        """The kernel's KernelSpec. ProblemError for a peer."""
         return catalog.find(self.name)
 
 
@@ -88,8 +86,7 @@ class Timing:
     error: of the output with the largest share of its allowance.
     code_hash: of the kernel.
     clock, temperature, power: in MHz, degrees Celsius and watts, each (before, after), None if unknown.
-    sustained: the times of a chip at work.
-    """
+    sustained: the times of a chip at work."""
 
     point: Point
     status: str
@@ -115,8 +112,7 @@ class Ready:
     known: its Timing so far.
     enqueuers: functions that enqueue a run. They take turns.
     before: enqueues the untimed part before each run.
-    once_us: about the time of a run.
-    """
+    once_us: about the time of a run."""
 
     known: Timing
     enqueuers: list[Callable[[], object]]
@@ -129,19 +125,11 @@ def measure(point: Point) -> Timing:
     return measure_in_turns([point])[0]
 
 
-def measure_in_turns(points: Sequence[Point]) -> list[Timing]:
+def measure_in_turns(points: Sequence[Point], turns: int = TURNS) -> list[Timing]:
     """The Timing of each of these points of one problem. They take turns. Points without room next to the others wait
-    until the others are done. If a run fails, each of its group is measured again in a run of its own."""
-    return _measured(points, TURNS)
+    until the others are done. If a run fails, each of its group is measured again in a run of its own.
 
-
-def sustain(points: Sequence[Point]) -> list[Timing]:
-    """The same as measure_in_turns, but only with sustained times. The runs and their medians stay empty."""
-    return _measured(points, 0)
-
-
-def _measured(points: Sequence[Point], turns: int) -> list[Timing]:
-    """turns: of each point, at most 1 for a point without company."""
+    turns: of each point, at most 1 for a point without company. 0 gives only sustained times."""
     done: dict[Point, Timing] = {}
     waiting = []
     for point in points:
@@ -184,7 +172,7 @@ def _timed(ready: list[Ready], turns: int) -> list[Timing]:
             return [replace(ready[0].known, status="failed", reason=str(error))]
     points = [one.known.point for one in ready]
     ready.clear()
-    return [timing for point in points for timing in _measured([point], turns)]
+    return [timing for point in points for timing in measure_in_turns([point], turns)]
 
 
 def _prepared(point: Point) -> Ready | Timing | str:
@@ -226,14 +214,14 @@ def _ready(point: Point) -> Ready | Timing:
         known = replace(known, status="wrong" if broken else status, reason=f"{built}{reason}")
         if known.status == "wrong":
             return known
-    several = 1 + math.ceil(L2_TIMES * clock.l2_bytes() / max(prepared.set_bytes, 1)) if point.cold else 1
+    several = 1 + math.ceil(L2_TIMES * load.l2_bytes() / max(prepared.set_bytes, 1)) if point.cold else 1
     enqueuers = prepared.copies(min(MOST_COPIES, several))
-    once = min(clock.time_runs(enqueuers, 2))
+    once = min(load.time_runs(enqueuers, 2))
     if once > 1e6 * SLOWEST_RUN:
         return replace(
             known, status="skipped", reason=f"One run takes {once / 1e6:.1f} s. The limit is {SLOWEST_RUN:g} s."
         )
-    small = point.cold and len(enqueuers) * prepared.set_bytes < L2_TIMES * clock.l2_bytes()
+    small = point.cold and len(enqueuers) * prepared.set_bytes < L2_TIMES * load.l2_bytes()
     return Ready(known, enqueuers, _reader() if small else lambda: None, once)
 
 
@@ -244,12 +232,12 @@ def _sampled(ready: Sequence[Ready], turns: int) -> list[Timing]:
         for one, mine, state in zip(ready, times, states):
             runs = max(LEAST_RUNS, min(MOST_RUNS, math.ceil(1e6 * SAMPLING / one.once_us)))
             end = time.perf_counter() + WARM_UP
-            untimed = max(2, min(clock.QUEUED, math.ceil(1e6 * WARM_UP / one.once_us)))
+            untimed = max(2, min(load.QUEUED, math.ceil(1e6 * WARM_UP / one.once_us)))
             while time.perf_counter() < end:
-                clock.time_runs(one.enqueuers, untimed)
-            state.append(clock.state())
-            mine += clock.time_runs(one.enqueuers, -(-runs // turns), one.before)
-            state.append(clock.state())
+                load.time_runs(one.enqueuers, untimed)
+            state.append(load.state())
+            mine += load.time_runs(one.enqueuers, -(-runs // turns), one.before)
+            state.append(load.state())
     hot = [load.sustained(one.enqueuers, one.before, one.once_us) for one in ready]
     found = []
     for one, mine, state, at_work in zip(ready, times, states, hot):
@@ -343,7 +331,7 @@ def _reader() -> Callable[[], object]:
     """A function that enqueues a read of enough memory to replace everything in the L2."""
     import torch
 
-    read = torch.zeros(L2_TIMES * clock.l2_bytes() // 4, device="cuda")
+    read = torch.zeros(L2_TIMES * load.l2_bytes() // 4, device="cuda")
     total = torch.zeros((), device="cuda")
     return lambda: torch.sum(read, 0, out=total)
 
@@ -365,10 +353,10 @@ def roofs() -> dict[str, float]:
     random halves, on the tensor cores)."""
     import torch
 
-    from kernels.families.lab import FmaProblem
+    from kernels.families.lab.hierarchy import FmaProblem
 
     with gpu.errors():
-        copy = np.median(clock.time_runs([_copier()], 20))
+        copy = np.median(load.time_runs([_copier()], 20))
         problem = FmaProblem(gpu.device().multiprocessors * 64, 4096)
         (name,) = list(catalog.current().of_problem(FmaProblem))[:1]
         fma = measure(Point(name, problem, cold=False))
@@ -376,8 +364,8 @@ def roofs() -> dict[str, float]:
             raise RunError(f"The fp32 roof could not be measured: {fma.reason}")
         a, b = (torch.randn(MATRIX, MATRIX, device="cuda", dtype=torch.float16) for _ in range(2))
         c = torch.empty_like(a)
-        clock.time_runs([lambda: torch.matmul(a, b, out=c)], 50)
-        matrix = np.median(clock.time_runs([lambda: torch.matmul(a, b, out=c)], 20))
+        load.time_runs([lambda: torch.matmul(a, b, out=c)], 50)
+        matrix = np.median(load.time_runs([lambda: torch.matmul(a, b, out=c)], 20))
     return {
         "copy_gb_per_s": round(float(2 * COPY_BYTES / copy / 1e3), 1),
         "fp32_tflops": round(2 * problem.multiply_adds / fma.median_us / 1e6, 2),

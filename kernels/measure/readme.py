@@ -144,7 +144,7 @@ def _gpus() -> str:
 
 
 def needed(spec: KernelSpec, gpu: Device) -> str:
-    """What a kernel needs for its default problem and a GPU does not have, or "" if it runs there."""
+    """The need of a kernel for its default problem that a GPU does not meet, or "" if it runs there."""
     problem = sample(spec).problem
     settings = spec.settings_for(problem, sample(spec).settings, gpu.shared_bytes_per_block)
     if spec.cannot_run(problem, settings, gpu) is None:

@@ -7,7 +7,7 @@ from kernels.core.cases import cases_of
 from kernels.core.spec import KernelSpec
 from kernels.errors import BackendUnavailable
 from kernels.measure import bench, hierarchy, pattern_cycles, timelines
-from kernels.recordings import run_files, run_index
+from kernels.recordings import run_index
 from kernels.recordings.tables import Progress, silent
 from kernels.run import execute, workers
 from kernels.run.backends import Device, recorded
@@ -16,10 +16,7 @@ TIME_LIMIT = 600.0  # seconds for one run
 
 
 def record(
-    kernels: Sequence[KernelSpec],
-    device: Device,
-    anew: bool = False,
-    progress: Progress = silent,
+    kernels: Sequence[KernelSpec], device: Device, anew: bool = False, progress: Progress = silent
 ) -> Iterator[Path]:
     """Writes a recording for each case without one of the kernel's present code on this GPU, or for all with `anew`.
     Yields the files one by one. It leaves out cases that this GPU cannot run. A second call goes on after the last
@@ -35,7 +32,7 @@ def record(
             for task in (execute.run, execute.traffic, execute.yardstick)
         )
         yield recorded.save(run, traffic, yardsticks)
-    run_files.share_values()
+    run_index.share_values()
 
 
 def missing(kernels: Sequence[KernelSpec], with_tables: bool) -> list[str]:

@@ -32,8 +32,7 @@ def speedups(made: pd.DataFrame, baseline: str) -> pd.DataFrame:
     """The rows with a time, with speed-ups against the baseline (a label of `labelled`) on the same problem.
 
     speedup: the ratio of the medians. speedup_low: the baseline's p10 over the row's p90. speedup_high: its p90 over
-    the row's p10. None without a time of the baseline.
-    """
+    the row's p10. None without a time of the baseline."""
     timed = made[made.status == "ok"].copy()
     base = timed[timed.label == baseline].assign(key=problem_key).drop_duplicates("key").set_index("key")
     key = problem_key(timed)
@@ -99,8 +98,7 @@ def against(made: pd.DataFrame, kept: pd.DataFrame) -> pd.DataFrame:
     change: slower if even ratio_low is above 1, faster if even ratio_high is below 1, same between them, and no time
     if the point has none now.
 
-    Points match by name, problem and L2, and by settings of a person's choice.
-    """
+    Points match by name, problem and L2, and by settings of a person's choice."""
     before = kept[kept.status == "ok"].assign(key=_point_key).drop_duplicates("key").set_index("key")
     found = made.assign(key=_point_key)
     found = found[found.key.isin(before.index)].copy()
@@ -152,32 +150,22 @@ class Report:
 
     shown: every row with its label.
     compared: the rows with a time, with speed-ups against `baseline`, a label.
-    complaint: the reason for another baseline than the requested one.
-    kept: the result of `against`, if requested.
-    """
+    kept: the result of `against`, if requested."""
 
     where: Provenance
     shown: pd.DataFrame
     compared: pd.DataFrame
     baseline: str
-    complaint: str = ""
     changes: pd.DataFrame | None = None
     kept: Provenance | None = None
 
 
-def report(
-    made: pd.DataFrame, where: Provenance, baseline: str = "", kept: tuple[pd.DataFrame, Provenance] | None = None
-) -> Report:
-    """The Report of a table of times. baseline: the label for speed-ups, by default the first with a time. kept: as
-    from load_kept."""
+def report(made: pd.DataFrame, where: Provenance, kept: tuple[pd.DataFrame, Provenance] | None = None) -> Report:
+    """The Report of a table of times. Speed-ups are against the first label with a time. kept: as from load_kept."""
     shown = labelled(made)
-    labels = list(dict.fromkeys(shown[shown.status == "ok"].label))
-    complaint = ""
-    if baseline and baseline not in labels:
-        complaint = f"--baseline {baseline!r} has no time here. Labels with a time: {', '.join(labels) or 'none'}."
-    chosen = baseline or next(iter(labels), "")
+    baseline = next(iter(shown[shown.status == "ok"].label), "")
     changes = against(shown, kept[0]) if kept else None
-    return Report(where, shown, speedups(shown, chosen), chosen, complaint, changes, kept[1] if kept else None)
+    return Report(where, shown, speedups(shown, baseline), baseline, changes, kept[1] if kept else None)
 
 
 def report_lines(made: Report) -> list[str]:
@@ -222,7 +210,6 @@ def _problems(compared: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
 
 
 def roofs_said(roofs: dict[str, float]) -> str:
-    """The measured roofs in words."""
     return (
         f"copy {roofs['copy_gb_per_s']:,.0f} GB/s, fp32 FMA {roofs['fp32_tflops']:.1f} TFLOP/s, fp16 tensor cores "
         f"{roofs['fp16_tflops']:.0f} TFLOP/s"

@@ -21,7 +21,6 @@ from kernels.measure.meeting import STATES
 
 if TYPE_CHECKING:
     import torch
-    from torch.distributed.device_mesh import DeviceMesh
 
 SECONDS = 50.0  # for all processes of a problem
 BACKENDS = ("CUDNN_ATTENTION", "FLASH_ATTENTION")
@@ -113,7 +112,11 @@ def _judged(problem: RingProblem, backend: str, rotate: str) -> Row:
     import torch
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.tensor.experimental import context_parallel
-    from torch.distributed.tensor.experimental._attention import _cp_options, set_rotate_method
+    from torch.distributed.tensor.experimental._attention import (
+        _cp_options,
+        context_parallel_unshard,
+        set_rotate_method,
+    )
     from torch.nn.attention import SDPBackend, sdpa_kernel
 
     _cp_options.enable_load_balance = problem.causal
@@ -132,18 +135,11 @@ def _judged(problem: RingProblem, backend: str, rotate: str) -> Row:
 
             out = run()
             figures = _timed(run)
-        whole = _unsharded(mesh, out)
+        (whole,) = context_parallel_unshard(mesh, [out], [2])
     error = float((whole[:, :, rows].double() - due).abs().max())
     if error < LIMIT:
         return figures | {"max_abs_error": error, "allowed_error": LIMIT, "status": "ok"}
     return {"status": "wrong", "reason": f"{error:.3g} away from float64, and at most {LIMIT:g} is allowed"}
-
-
-def _unsharded(mesh: "DeviceMesh", out: "torch.Tensor") -> "torch.Tensor":
-    from torch.distributed.tensor.experimental._attention import context_parallel_unshard
-
-    (whole,) = context_parallel_unshard(mesh, [out], [2])
-    return whole
 
 
 def _rows(

@@ -35,7 +35,7 @@ from kernels.core.tolerance import worst
 from kernels.errors import BackendUnavailable
 from kernels.families.ring.problem import RingProblem
 from kernels.families.tensor_cores.problem import SixteenBitProblem
-from kernels.measure import clock, load, meeting, ring_peers
+from kernels.measure import load, meeting, ring_peers
 from kernels.measure.bench_rows import problem_text, settings_text
 from kernels.measure.judging import judged, missed
 from kernels.measure.nearest_times import nearest
@@ -75,8 +75,7 @@ Spans = Sequence[tuple[int, int, float, float]]  # as in the columns launches an
 class Way:
     """A way to compute a problem, ready to run.
 
-    row: its columns so far. enqueue: enqueues a run. plan: its plan on the GPUs.
-    """
+    row: its columns so far. enqueue: enqueues a run. plan: its plan on the GPUs."""
 
     row: Row
     enqueue: Callable[[], object]
@@ -236,15 +235,6 @@ def _link() -> dict[str, float]:
     return {name: round(LINK_RUNS * LINK_BYTES / took / 1e9, 1) for name, took in rates.items()}
 
 
-def _protocol() -> str:
-    return ". ".join(
-        f"{state.prefix.strip('_') or 'rested'}: {state.rounds} rounds of {state.seconds:g} s"
-        f"{f' after {state.lead:g} s of load' if state.lead else ''}"
-        f"{f', each after {SETTLE:g} s of its own load' if state.prefix else ''}"
-        for state in STATES
-    )
-
-
 # ---- the GPUs during runs ----
 
 
@@ -253,8 +243,7 @@ class GpuState:
     """A GPU during runs. None for a figure that NVML does not give.
 
     clock: MHz, the median. power: W, the median.
-    capped, hot: the share of the readings at which the power cap, or heat, held the clock down.
-    """
+    capped, hot: the share of the readings at which the power cap, or heat, held the clock down."""
 
     clock: float | None
     power: float | None
@@ -268,12 +257,11 @@ Reading = tuple[int | None, int | None, int | None]  # MHz, W and the reasons fo
 def watched(enqueue: Callable[[], object], once_us: float, seconds: float, lead: float) -> list[GpuState]:
     """The GpuState of each GPU during runs of `seconds`, after `lead` seconds of the same load. Empty without NVML.
 
-    once_us: about the time of a run.
-    """
+    once_us: about the time of a run."""
     import cupy
 
     devices = range(cupy.cuda.runtime.getDeviceCount())
-    if any(clock.handle_of(device) is None for device in devices):
+    if any(load.handle_of(device) is None for device in devices):
         return []
     batch = max(1, round(1e6 * BATCH_SECONDS / once_us))
     found: list[list[Reading]] = [[] for _ in devices]
@@ -283,7 +271,7 @@ def watched(enqueue: Callable[[], object], once_us: float, seconds: float, lead:
         while not ends[0].done:
             if time.perf_counter() > started + lead:
                 for device in devices:
-                    found[device].append((*clock.under_load(device), clock.slowed(device)))
+                    found[device].append((*load.under_load(device), load.slowed(device)))
             time.sleep(READ_SECONDS)
         ends.pop(0)
     ends[0].synchronize()
@@ -301,7 +289,6 @@ def _enqueued(enqueue: Callable[[], object], count: int) -> "cupy.cuda.Event":
 
 
 def state_of(readings: Sequence[Reading]) -> GpuState:
-    """The GpuState of some readings."""
     clocks, powers, reasons = ([value for value in column if value is not None] for column in zip(*readings))
     capped, hot = (
         round(sum(bool(r & bits) for r in reasons) / len(reasons), 3) if reasons else None for bits in (POWER, HEAT)
@@ -318,7 +305,17 @@ def _cases(device: Device, kept: tables.Kept | None) -> Cases:
     cases = [Case(p.size, [(_of_peers(p.seq_len, p.causal, p.order),)], partial(_peers, p)) for p in with_peers]
     cases += [Case(p.size, [(problem_text(p),)], partial(_measured, p)) for p in asked]
     link = kept.where.more.get("link") if kept else None
-    said = {"gpus": gpus.count(), "link": link or _link(), "torch": metadata.version("torch"), "protocol": _protocol()}
+    said = {
+        "gpus": gpus.count(),
+        "link": link or _link(),
+        "torch": metadata.version("torch"),
+        "protocol": ". ".join(
+            f"{state.prefix.strip('_') or 'rested'}: {state.rounds} rounds of {state.seconds:g} s"
+            f"{f' after {state.lead:g} s of load' if state.lead else ''}"
+            f"{f', each after {SETTLE:g} s of its own load' if state.prefix else ''}"
+            for state in STATES
+        ),
+    }
     return cases, said
 
 

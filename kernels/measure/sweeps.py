@@ -8,7 +8,7 @@ from itertools import product
 from typing import Any
 
 from kernels import catalog
-from kernels.core.fields import check_value, fields_of, former_names, nearest
+from kernels.core.fields import check_value, fields_of, nearest
 from kernels.core.spec import KernelSpec
 from kernels.errors import ProblemError
 from kernels.measure import peers
@@ -22,8 +22,7 @@ class Skipped:
     """A place of a sweep that is no problem, or no problem of this kernel.
 
     at: the swept fields -> their values, as text.
-    reason: why not.
-    """
+    reason: why not."""
 
     name: str
     title: str
@@ -62,9 +61,8 @@ def points(
     chosen: pairs of field and value for all points.
 
     A field is one of the problem, one of its derived_fields such as width, or a compile-time constant. ProblemError
-    for an unknown field, an impossible value, or more than `most` points.
-    """
-    kernels = {catalog.current().present_name(name): catalog.find(name) for name in names}
+    for an unknown field, an impossible value, or more than `most` points."""
+    kernels = {name: catalog.find(name) for name in names}
     axes = [(field, list(values)) for field, values in sweeps]
     if len({field for field, _ in axes}) < len(axes):
         raise ProblemError(f"Each field can be swept once, but the fields are {', '.join(field for field, _ in axes)}.")
@@ -86,7 +84,7 @@ def can_sweep(kernel: KernelSpec, sweeps: Iterable[tuple[str, Iterable[object]]]
     """Whether the kernel has every field of these sweeps, as a field of its problem or as a constant with those
     values."""
     kind, constants = kernel.problem_type, {c.name: c for c in kernel.constants}
-    fields = {*fields_of(kind), *former_names(kind), *kind.derived_fields}
+    fields = {*fields_of(kind), *kind.derived_fields}
     return all(
         field in fields or (field in constants and set(values) <= set(constants[field].values))
         for field, values in sweeps
@@ -104,12 +102,11 @@ def by_problem(made: Iterable[Point | Skipped]) -> list[Point | Skipped]:
 
 def _point(name: str, kernel: KernelSpec, wanted: Mapping[str, object], swept: set[str], cold: bool) -> Point | Skipped:
     kind = kernel.problem_type
-    known, constants, former = fields_of(kind), {c.name for c in kernel.constants}, former_names(kind)
+    known, constants = fields_of(kind), {c.name for c in kernel.constants}
     problem: dict[str, object] = {}
     settings: dict[str, object] = {}
     derived: dict[str, int] = {}
-    for given, value in wanted.items():
-        field = former.get(given, given)
+    for field, value in wanted.items():
         if field in kind.derived_fields:
             derived[field] = check_value(field, value, 0, {"low": 1, "high": 2**16})
         elif field in known:
@@ -118,18 +115,18 @@ def _point(name: str, kernel: KernelSpec, wanted: Mapping[str, object], swept: s
             settings[field] = value
         else:
             there = [*known, *(d for d in kind.derived_fields if d not in known), *(c.name for c in kernel.constants)]
-            has = f"It has {', '.join(there)}.{nearest(given, there)}"
-            raise ProblemError(f"{kernel.name} has no field or constant {given!r}. {has}")
+            has = f"It has {', '.join(there)}.{nearest(field, there)}"
+            raise ProblemError(f"{kernel.name} has no field or constant {field!r}. {has}")
     made = kind.bench_default().with_fields(**problem)
     for field, value in derived.items():
         try:
             changes = kind.derived_fields[field](made, value)
         except ProblemError as error:
-            return Skipped(name, kind.title, {former.get(f, f): wanted[f] for f in swept}, str(error))
+            return Skipped(name, kind.title, {f: wanted[f] for f in swept}, str(error))
         made = made.with_fields(**changes)
     chosen = tuple(kernel.settings_for(made, settings).items())
     try:
         kernel.check_conditions(made, chosen)
     except ProblemError as error:
-        return Skipped(name, kind.title, {former.get(f, f): wanted[f] for f in swept}, str(error))
+        return Skipped(name, kind.title, {f: wanted[f] for f in swept}, str(error))
     return Point(name, made, chosen, cold)

@@ -24,8 +24,7 @@ class Timeline:
     table: launch (0, 1, ...), block, sm, start_ns, end_ns from the first start on.
     left: the blocks that ended before their first step. The table does not have them.
     multiprocessors: of the GPU.
-    provenance: measured or recorded.
-    """
+    provenance: measured or recorded."""
 
     request: Request
     table: pd.DataFrame

@@ -3,25 +3,70 @@
 import argparse
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from importlib import import_module
 from pathlib import Path
 
 from kernels import catalog, families
 from kernels.core.cases import sample
-from kernels.core.fields import field_values, write_value
+from kernels.core.fields import field_values, fields_of, write_value
 from kernels.core.frontmatter import read_kernel
 from kernels.core.problem import Problem
 from kernels.core.sources import read_files, read_text
 from kernels.core.spec import KernelSpec
 from kernels.errors import FrontMatterError, ProblemError, RunError
 from kernels.jail import why_none
-from kernels.opening import matching, program, proposal, values
-from kernels.opening.host import has_main
-from kernels.opening.matching import Fit, Parameter
-from kernels.opening.program import Ran
+from kernels.opening import host, matching, proposal
+from kernels.opening.host import Ran, RanLaunch, has_main
+from kernels.opening.matching import Fit, Parameter, changed, shaping, tensor_of
 from kernels.opening.proposal import Proposal
 from kernels.run import options
+
+MOST_TRIED = 129  # values of a field that no number of the launches gives
+
+
+def problem_of(fit: Fit, listed: list[Parameter], launches: tuple[RanLaunch, ...]) -> Problem | None:
+    """The problem with the numbers and sizes of the launches, or None."""
+    given, sizes = _given(fit, listed, launches)
+    problem = changed(fit.shown, **given) if given else fit.shown
+    if problem is None:
+        return None
+    missing = [name for name in shaping(problem) if name not in given and name not in problem.follows]
+    ones = {name: 1 for name in missing if fields_of(problem.problem_type)[name].metadata["low"] == 1}
+    problem = changed(problem, **ones) or problem
+    if _fits(problem, sizes):
+        return problem
+    for name in reversed(missing):
+        allowed = fields_of(problem.problem_type)[name].metadata["allowed"] or range(1, MOST_TRIED)
+        for value in allowed:
+            made = changed(problem, **{name: value})
+            if made is not None and _fits(made, sizes):
+                return made
+    return None
+
+
+def _given(
+    fit: Fit, listed: list[Parameter], launches: tuple[RanLaunch, ...]
+) -> tuple[dict[str, object], dict[str, int]]:
+    known = field_values(fit.shown)
+    given, sizes = dict[str, object](), dict[str, int]()
+    for launch in launches:
+        for one, argument in zip((p for p in listed if p.entry == launch.entry), launch.args):
+            if one.is_pointer and one.name in fit.tensors and argument.memory >= 0:
+                sizes[fit.tensors[one.name]] = argument.bytes
+            meant = "" if one.is_pointer else fit.meaning(one.name)
+            if meant in known and argument.value is not None:
+                default = known[meant]
+                value = argument.value or 0.0
+                given[meant] = (
+                    bool(value) if isinstance(default, bool) else int(value) if isinstance(default, int) else value
+                )
+    return given, sizes
+
+
+def _fits(problem: Problem, sizes: Mapping[str, int]) -> bool:
+    return all(tensor_of(problem, name).nbytes == size for name, size in sizes.items())
+
 
 OK, FAILED = 0, 1
 
@@ -34,12 +79,12 @@ def open_file(args: argparse.Namespace) -> int:
         raise ProblemError(f"{path} has its front matter already. Run python -m kernels check {path}.")
     launches = proposal.launches_of(text)
     listed = proposal.parameters_of(text, launches)
-    fit = _fit(listed, args.family)
+    fit = _fit(listed)
     pairs = [text.partition("=") for text in args.say]
     if bad := next((text for text, (_, sign, _) in zip(args.say, pairs) if not sign), ""):
         raise ProblemError(f"--say is {bad!r}. It must be NAME=EXPRESSION.")
     made = proposal.propose(path, text, fit, launches, {name.strip(): value.strip() for name, _, value in pairs})
-    ran = _ran(made, path, text) if has_main(text) and not args.no_run else None
+    ran = _ran(made, path, text) if has_main(text) else None
     kernel = None if made.questions else _kernel(made, path, text)
     target = path if args.write else Path(args.out) if args.out else None
     commands = _problems(made, kernel, str(target or path), listed, len(launches), ran) if ran else []
@@ -59,7 +104,7 @@ def open_file(args: argparse.Namespace) -> int:
 def proposed(path: Path, text: str) -> Proposal:
     """The proposal for a text, without a run of its main(). Raises ProblemError. path: for its name."""
     launches = proposal.launches_of(text)
-    return proposal.propose(path, text, _fit(proposal.parameters_of(text, launches), ""), launches, {})
+    return proposal.propose(path, text, _fit(proposal.parameters_of(text, launches)), launches, {})
 
 
 def problems() -> Iterator[tuple[str, str, type[Problem]]]:
@@ -68,15 +113,14 @@ def problems() -> Iterator[tuple[str, str, type[Problem]]]:
             yield family, name, kind
 
 
-def _fit(listed: list[Parameter], wanted: str) -> Fit:
-    fits = matching.best(problems(), listed)
-    names = dict.fromkeys(f"{fit.family}/{fit.problem}" for fit in fits)
-    chosen = [fit for fit in fits if not wanted or wanted in (fit.family, f"{fit.family}/{fit.problem}")]
-    if chosen:
-        return chosen[0]
+def _fit(listed: list[Parameter]) -> Fit:
+    if fits := matching.best(problems(), listed):
+        return fits[0]
     pointers = ", ".join(f"{one.c_type} {one.name}" for one in listed if one.is_pointer)
-    known = f"Of these, {', '.join(names)} fit." if names else "No problem has tensors of these names and types."
-    raise ProblemError(f"No problem fits the pointers {pointers}. {known} Name them as a problem's tensors, such as q.")
+    raise ProblemError(
+        f"No problem fits the pointers {pointers}. No problem has tensors of these names and types. Name them as a "
+        "problem's tensors, such as q."
+    )
 
 
 def _ran(made: Proposal, path: Path, text: str) -> Ran | None:
@@ -84,7 +128,7 @@ def _ran(made: Proposal, path: Path, text: str) -> Ran | None:
         made.lines.append(("main()", "not run", reason))
         return None
     try:
-        ran = program.run(path.name, text)
+        ran = host.run(path.name, text)
     except (RunError, ProblemError) as error:
         made.lines.append(("main()", "not run", str(error)))
         return None
@@ -111,7 +155,7 @@ def _problems(
 ) -> list[str]:
     """The commands that run the problems of a program's launches. A line names each grid unlike the program's."""
     parts = [ran.launches[at : at + count] for at in range(0, len(ran.launches), count)]
-    found = dict.fromkeys(values.problem_of(made.fit, listed, part) for part in parts)
+    found = dict.fromkeys(problem_of(made.fit, listed, part) for part in parts)
     commands = []
     for problem in found:
         if problem is None:

@@ -48,8 +48,7 @@ class Fit:
 
     shown: the problem with the values of the fields in `fixed`, else its defaults.
     fixed: the text fields that decide types or the order in memory.
-    score: more for more tensors with name and type.
-    """
+    score: more for more tensors with name and type."""
 
     family: str
     problem: str

@@ -8,13 +8,12 @@ from pathlib import Path
 from typing import TypeGuard
 
 from kernels.build.plain.tokens import bare, line_of
-from kernels.core.signatures import C_TYPES, function_of, parameters
+from kernels.core.sources import C_TYPES, function_of, parameters
 from kernels.errors import ProblemError
 from kernels.opening import host
-from kernels.opening.conditions import conditions_of
 from kernels.opening.host import HostLaunch, host_launches, host_words, kernels_of
 from kernels.opening.matching import LANES, Fit, Meaning, Parameter, plain, with_dtype
-from kernels.opening.names import Names, arguments_of
+from kernels.opening.names import Names, arguments_of, conditions_of
 
 _MALLOC = re.compile(r"\bcudaMalloc(?:Managed|Async)?\s*\(\s*(?:\(void\s*\*\*\)\s*)?&\s*(\w+)\s*,\s*([^;]*?)\)\s*[;)]")
 _ELEMENT = re.compile(r"(?:\*\s*+)?\bsizeof\s*+\(\s*+(\w++)\s*+\)(?:\s*+\*)?")
@@ -25,8 +24,7 @@ class Scratch:
     """The scratch memory of a file.
 
     names: a parameter's name -> the name of its memory.
-    tables: [scratch.NAME] of the front matter.
-    """
+    tables: [scratch.NAME] of the front matter."""
 
     names: dict[str, str] = field(default_factory=dict)
     tables: dict[str, dict[str, object]] = field(default_factory=dict)
@@ -108,8 +106,7 @@ class Proposal:
     """A front matter with its sources.
 
     lines: (part, value, source), for the reader.
-    questions: parts without a source, each with the option that answers it.
-    """
+    questions: parts without a source, each with the option that answers it."""
 
     fit: Fit
     table: dict[str, object] = field(default_factory=dict)

@@ -1,7 +1,7 @@
 """The kernel of a call: the fastest by recorded times of all kernels that fit its types, its shapes and the device.
 
 The table of measured choices comes first (kernels/measure/choices.py), with constants too. Without a case there, the
-kernel's nearest recorded time counts.
+kernel's nearest recorded time counts. A build that may round a row's largest weight comes last: name its kernel.
 
 Nothing here names a kernel. A problem's class makes its problem from the call, the opening comment of a .cu declares
 its limits, and the tables of kernels/recordings/ have the times.
@@ -55,7 +55,7 @@ def choose(call: Call, device: Device, kernel: str = "") -> Choice:
     made = {kind: _problem(kind, call) for kind in {spec.problem_type for spec in specs}}
     problems = {spec: one for spec in specs if isinstance(one := made[spec.problem_type], Problem)}
     refused = {spec.name: str(made[spec.problem_type]) for spec in specs if spec not in problems}
-    for spec, variant in _in_order(problems, device):
+    for spec, variant in _in_order(problems, device, bool(kernel)):
         try:
             return replace(checked(spec, problems[spec], device, variant), refused=tuple(refused.items()))
         except WarpglassError as error:
@@ -112,15 +112,23 @@ def _reasons(call: Call, device: Device, refused: dict[str, str]) -> str:
     )
 
 
-def _in_order(problems: dict[KernelSpec, Problem], device: Device) -> Iterator[tuple[KernelSpec, choices.Variant]]:
-    """The kernels, the fastest first: those of the measured choice with their constants, then all as tuned."""
+def _in_order(
+    problems: dict[KernelSpec, Problem], device: Device, named: bool
+) -> Iterator[tuple[KernelSpec, choices.Variant]]:
+    """The kernels, the fastest first: the measured choice with its constants, then all others. Builds that
+    may round a row's largest weight come last, unless the kernel is named."""
+    found = dict.fromkeys(_by_time(problems, device))
+    return iter(found if named else sorted(found, key=lambda one: choices.may_round(one[0], problems[one[0]], one[1])))
+
+
+def _by_time(problems: dict[KernelSpec, Problem], device: Device) -> Iterator[tuple[KernelSpec, choices.Variant]]:
     by_name = {spec.name: spec for spec in problems}
     for problem in dict.fromkeys(problems.values()):
         for measured in choices.fastest(problem, device):
             if measured.name in by_name:
                 yield by_name[measured.name], measured.variant
     for spec in sorted(problems, key=lambda spec: _rank(spec, problems[spec], device)):
-        yield spec, ()
+        yield from ((spec, variant) for variant in choices.variants(spec))
 
 
 def _rank(spec: KernelSpec, problem: Problem, device: Device) -> tuple[float, float]:

@@ -17,7 +17,7 @@ from importlib import metadata
 import numpy as np
 import torch
 
-from kernels.measure import clock, load
+from kernels.measure import load
 from kernels.measure.in_worker import in_worker
 from kernels.measure.meeting import SUSTAINED, Side, figures
 from kernels.measure.operator_rows import CASE, COLUMNS, IN_PYTHON, KIND, OURS, present
@@ -55,7 +55,7 @@ class Case:
 
     @property
     def flops(self) -> int:
-        """Of the products under the mask. The backward has five products, and the forward two."""
+        """The operations under the mask. The backward has five products, and the forward two."""
         products = 7 if self.trains else 2
         return products * self.batch * self.num_heads * self.tokens * (self.tokens + 1) * self.head_dim
 
@@ -131,7 +131,7 @@ def _noted(codes: dict[str, str]) -> Callable[[binding.Bound, dict[str, Tensor]]
 
 
 def _first(case: Case, made: Sequence[Tensor]) -> tuple[Tensor, ...]:
-    """Of each output, the first KV head of the first sequence and its query heads."""
+    """The first KV head of the first sequence, and its query heads, in each output."""
     group = case.num_heads // case.num_kv_heads
     return tuple(x[:1, : group if n == 0 else 1].detach().double() for n, x in enumerate(made))
 
@@ -168,7 +168,7 @@ def _turns(steps: Mapping[str, Step], sides: Mapping[str, Side], seconds: float,
             with _only(name):
                 _timed(step, max(2, int(counts[name] * load.WARM_UP / max(seconds, load.WARM_UP))), device)
                 us = _timed(step, counts[name], device)
-                found[name].append((us, clock.under_load() if device == "cuda" else (None, None)))
+                found[name].append((us, load.under_load() if device == "cuda" else (None, None)))
     for name, rounds in found.items():
         sides[name].times[SUSTAINED.prefix] = np.array([us for us, _ in rounds])
         sides[name].states[SUSTAINED.prefix] = [state for _, state in rounds]

@@ -144,7 +144,7 @@ class DecodePlan:
         out: Tensor | None = None,
         kernel: str | None = None,
     ) -> Tensor:
-        """Attention of a layer. The arguments are those of paged_decode.
+        """Attention of a layer. Its arguments are the arguments of paged_decode.
 
         out: a dense tensor like q for the result. The rows of sequences of length 0 stay as they are.
         """

@@ -29,8 +29,7 @@ def write(path: Path, tables: Tables, header: Mapping[str, object]) -> None:
     """Writes the tables and the header. A reader never meets half a file. Equal input gives equal bytes.
 
     tables: name -> columns. The columns of a table have one length.
-    header: a JSON object without the keys format and lengths.
-    """
+    header: a JSON object without the keys format and lengths."""
     columns = {f"{name}/{column}": values for name, table in tables.items() for column, values in table.items()}
     longest = max(map(len, columns.values()), default=0)
     padded = {name: pa.concat_arrays([values, pa.nulls(longest - len(values), values.type)])

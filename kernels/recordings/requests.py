@@ -41,8 +41,7 @@ class RecordedRequest:
     device, date: the GPU and the day.
     code_hash: of the measured source.
     path: the file. lengths: of its tables. prefix: of the names of this recording's tables in a shared file.
-    said: the other fields of its header.
-    """
+    said: the other fields of its header."""
 
     request: Request
     device: str
@@ -55,17 +54,14 @@ class RecordedRequest:
 
     @property
     def kernel(self) -> str:
-        """The kernel's name."""
         return self.request.kernel.name
 
     @property
     def problem(self) -> Problem:
-        """The request's problem."""
         return self.request.problem
 
     @property
     def settings(self) -> tuple[tuple[str, int], ...]:
-        """Every constant, as pairs."""
         return self.request.settings
 
     @property
@@ -100,8 +96,7 @@ class Recordings(Generic[Entry]):
     stored: the fields of the header, and the tables, of a result.
     parts: the names of the tables.
     shared: whether all recordings of a GPU are in one file, by name, under the plural in its header.
-    ordered: whether `all` orders a kernel's recordings as its cases. Otherwise their files do.
-    """
+    ordered: whether `all` orders a kernel's recordings as its cases. Otherwise their files do."""
 
     noun: str
     entry: type[Entry]
@@ -114,11 +109,9 @@ class Recordings(Generic[Entry]):
 
     @property
     def folder(self) -> Path:
-        """The folder of the files."""
         return tables.FOLDER / f"{self.noun}s"
 
     def asked(self) -> list[Request]:
-        """The requests to record."""
         return requests_of(self.cases)
 
     def all(self) -> list[Entry]:
@@ -150,8 +143,7 @@ class Recordings(Generic[Entry]):
         """Makes what this GPU lacks of the present code, and writes each at once. Returns the files. At the end,
         RunError names each request that failed.
 
-        anew: makes everything. A shared file then grows next to the recorded one, and replaces it at the end.
-        """
+        anew: makes everything. A shared file then grows next to the recorded one, and replaces it at the end."""
         place = self.folder / tables.file_name(device.name)
         path = file = place.with_name(f"{place.name}.parquet")
         known = [] if anew else [entry for entry in self.all() if entry.device == device.name]
@@ -185,7 +177,6 @@ class Recordings(Generic[Entry]):
         return [path] if self.shared else [entry.path for entry in self.all() if entry.device == device.name]
 
     def save(self, made: Any, path: Path) -> None:
-        """Writes a result into a file of its own."""
         header, parts = self.stored(made)
         own = {"device": made.device, "date": made.date}
         _write(path, {**header_of(made.request), **header, **own}, {"": (header, parts)})

@@ -6,21 +6,29 @@ others name it. The problem's seed gives the inputs again. A changed comment kee
 moves lines.
 """
 
-from collections.abc import Iterable
+import hashlib
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, get_origin
 
+import pandas as pd
+import pyarrow as pa
+
 from kernels import catalog
 from kernels.core.cases import cases_of
 from kernels.core.problem import Case
-from kernels.core.remembered import of_recordings
+from kernels.core.remembered import of_recordings, recordings_changed
 from kernels.core.request import Request, identity_key
 from kernels.core.scope import Scope
 from kernels.core.spec import KernelSpec
 from kernels.errors import ProblemError, TraceError
 from kernels.recordings import DATA, packed, same_code
+from kernels.recordings.requests import header_of, name_of
+from kernels.recordings.tables import file_name
+from kernels.trace.probes import sites_of
+from kernels.trace.trace import Trace, compact, restore
 
 FOLDER = DATA / "runs"
 REMEDY = "Restore it, or remove it and record it again with python -m kernels record"
@@ -42,8 +50,7 @@ class Recording:
     provenance: of the trace.
     traffic_whole: Traffic.whole.
     values_sha256: of the trace's values. holder: the file with these values, empty for this one.
-    path: the file.
-    """
+    path: the file."""
 
     kernel: str
     code_hash: str
@@ -77,14 +84,12 @@ class Recording:
 
     @property
     def header(self) -> dict[str, Any]:
-        """The fields of the file's header."""
         return {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("path", "lengths")} | {
             "scope": asdict(self.scope)
         }
 
 
 def entries() -> tuple[Recording, ...]:
-    """Every readable recording."""
     return _look()[0]
 
 
@@ -204,3 +209,83 @@ def request_of(kernel: KernelSpec, case: Case, backend: str = "recorded") -> Req
     """The Request of a case to record, with the case's scope, or everything."""
     request = Request(kernel, case.problem, tuple(case.settings), backend=backend)
     return replace(request, scope=case.scope or Scope.everything(request.plan))
+
+
+def read_trace(entry: Recording, request: Request) -> Trace:
+    """The recorded trace, with its probes at their lines in the kernel's text now. TraceError if it is damaged."""
+    sites = sites_of(request)
+    probes = same_code.probes_now(entry.code_hash, len(entry.sites))
+    if sum(probe >= 0 for probe in probes) != len(sites):
+        raise TraceError(
+            f"The recording has {len(entry.sites)} probes, the kernel {len(sites)}. Record it again with "
+            "python -m kernels record."
+        )
+    columns = _table(entry, "trace")
+    held = read_entry(entry.path.with_name(entry.holder)) if entry.holder else entry
+    values = _table(held, "values")["value"].combine_chunks()
+    try:
+        return Trace(restore(columns, values, probes, sites), entry.lost, entry.provenance)
+    except UNREADABLE as error:
+        raise unreadable(entry.path, error) from None
+
+
+def read_outputs(entry: Recording) -> dict[str, pa.Array]:
+    """Output -> its numbers, flat. bfloat16 and float8 are widened to float32."""
+    names = [name for name in entry.lengths if name.startswith("outputs.")]
+    return {name.removeprefix("outputs."): _table(entry, name)["value"].combine_chunks() for name in names}
+
+
+def read_traffic(entry: Recording) -> pd.DataFrame:
+    """The table of a Traffic."""
+    return _table(entry, "traffic").to_pandas()
+
+
+def _table(entry: Recording, name: str) -> pa.Table:
+    try:
+        return packed.read(entry.path, entry.lengths, [name])[name]
+    except UNREADABLE as error:
+        raise unreadable(entry.path, error) from None
+
+
+def write(
+    request: Request,
+    trace: Trace,
+    outputs: Mapping[str, pa.Array],
+    traffic: pd.DataFrame,
+    base: Path | None = None,
+    **said: Any,
+) -> Path:
+    """Writes a recording, its values included, and returns the file. said: the other fields of Recording."""
+    sites = sites_of(request)
+    columns, values = compact(trace, sites)
+    entry = Recording(
+        **header_of(request),
+        scope=request.scope,
+        sites=tuple((site.file, site.line) for site in sites),
+        lost=trace.lost,
+        provenance=trace.provenance,
+        values_sha256=hashlib.sha256(values.to_numpy(zero_copy_only=False).tobytes()).hexdigest(),
+        holder="",
+        path=(base or FOLDER) / file_name(said["device"]) / f"{name_of(request)}.parquet",
+        **said,
+    )
+    table = pa.Table.from_pandas(traffic, preserve_index=False)
+    counts = {name: table[name].combine_chunks() for name in table.column_names}
+    parts = {f"outputs.{name}": {"value": numbers} for name, numbers in outputs.items()}
+    packed.write(entry.path, {"trace": columns, "values": {"value": values}, "traffic": counts, **parts}, entry.header)
+    recordings_changed()
+    return entry.path
+
+
+def share_values() -> None:
+    """Keeps equal values of a GPU's recordings in one file: the holder of the others, or the first."""
+    everything = entries()
+    for entry in everything:
+        same = [e for e in everything if (e.device, e.values_sha256) == (entry.device, entry.values_sha256)]
+        named = {e.holder for e in same}
+        holder = next((e for e in same if e.path.name in named), same[0])
+        if entry is not holder and not entry.holder and entry.lengths["values"]:
+            tables = packed.read(entry.path, entry.lengths, [name for name in entry.lengths if name != "values"])
+            parts = {name: {c: table[c].combine_chunks() for c in table.column_names} for name, table in tables.items()}
+            packed.write(entry.path, parts, replace(entry, holder=holder.path.name).header)
+    recordings_changed()

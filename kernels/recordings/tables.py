@@ -35,8 +35,7 @@ class Provenance:
     compiler: such as NVRTC 13.0. torch: its version.
     codes: kernel -> code_hash of the measured source.
     roofs: the machine's own ceilings (protocol.roofs).
-    more: the fields of only one kind of table.
-    """
+    more: the fields of only one kind of table."""
 
     device: str
     driver: str
@@ -84,7 +83,6 @@ def path_of(kind: str, device: str) -> Path:
 
 
 def file_name(text: str) -> str:
-    """A text as the name of a file or folder."""
     return re.sub(r"[^\w.-]+", "_", text).strip("_")
 
 
@@ -120,11 +118,7 @@ def _load(path: Path, changed: int, size: int) -> tuple[pd.DataFrame, Provenance
         rows = file.read()
     if said.pop("sha256", _digest(rows)) != _digest(rows):
         raise ValueError("its rows are not as they were written")
-    return _with_present_codes(pd.read_csv(io.StringIO(rows)), Provenance.from_json(said))
-
-
-def _with_present_codes(table: pd.DataFrame, where: Provenance) -> tuple[pd.DataFrame, Provenance]:
-    """A table with the code hashes of today's source for the measured machine code (same_code.py)."""
+    table, where = pd.read_csv(io.StringIO(rows)), Provenance.from_json(said)
     codes = {name: same_code.present(code) for name, code in where.codes.items()}
     if "code_hash" in table:
         table = table.assign(code_hash=table.code_hash.map(same_code.present, na_action="ignore"))
@@ -181,11 +175,10 @@ def _look(kind: str) -> tuple[dict[str, tuple[pd.DataFrame, Provenance]], list[s
     return found, reasons
 
 
-def changed_code(codes: Mapping[str, str], kernels: Iterable[str] = ()) -> list[str]:
-    """The kernels among `codes` (all if `kernels` is empty) with another code in the catalogue today."""
+def changed_code(codes: Mapping[str, str]) -> list[str]:
+    """The kernels with another code in the catalogue today."""
     specs = catalog.current().kernels
-    names = list(kernels) or list(codes)
-    return [name for name in names if name not in specs or codes.get(name) != specs[name].code_hash]
+    return [name for name, code in codes.items() if name not in specs or code != specs[name].code_hash]
 
 
 def of_present_code(table: pd.DataFrame, where: Provenance) -> pd.DataFrame:
@@ -217,8 +210,7 @@ class Case:
 
     name: for the progress, and for the error of a failed case.
     keys: of its parts.
-    turn: takes the missing keys, and measures these parts or all parts.
-    """
+    turn: takes the missing keys, and measures these parts or all parts."""
 
     name: str
     keys: Sequence[Key]
@@ -283,8 +275,7 @@ class RecordedTable:
     columns: of the file. If empty, they come from the rows.
     present: the rows of a table that count today. By default these rows have the code of today's kernels.
     same: the fields of Provenance that all rows have in common. Rows with another value do not stay.
-    whole: whether a row needs no new measurement. By default that is each row without the status failed.
-    """
+    whole: whether a row needs no new measurement. By default that is each row without the status failed."""
 
     kind: str
     key: Callable[[Row], Key]
@@ -315,8 +306,7 @@ class RecordedTable:
         anew: measures everything.
         only: measures the cases of these names, and no others.
 
-        If no row stays, the new table grows in a file of its own, and replaces the recorded one at the end.
-        """
+        If no row stays, the new table grows in a file of its own, and replaces the recorded one at the end."""
         path = file = path_of(self.kind, device.name)
         begun = None if anew else self._begun(path, device)
         if not begun and path.exists():

@@ -18,7 +18,8 @@ from kernels.run import execute, options, races, workers
 from kernels.run.backends import Device
 from kernels.run.plain import launches
 from kernels.run.plain.faults import Fault
-from kernels.run.wrong import Reason, explain
+from kernels.run.wrong.explain import explain
+from kernels.run.wrong.found import Reason
 
 Summary = dict[str, Any]
 """The summary of a kernel's cases, with JSON's types."""
@@ -32,8 +33,7 @@ class Verdict:
     ok: whether all errors are within their limits, and the builds agree.
     message: the reason of a failed run.
     faults: of a plain kernel on the CPU.
-    reason: of a wrong result, if its signature names one.
-    """
+    reason: of a wrong result, if its signature names one."""
 
     kernel: str
     build: str
@@ -93,8 +93,7 @@ def check(
     A failed case has a Verdict too, and so has a kernel without a case.
     progress: progress(done, of) after each case.
     texts: FIELD=VALUE each, in place of each case's own value.
-    finished: finished(summary, verdicts) after each kernel.
-    """
+    finished: finished(summary, verdicts) after each kernel."""
     named = {kernel: cases_of(kernel, "check_cases", *options.chosen(kernel, texts)) for kernel in kernels}
     chosen = {kernel: _runnable(kernel, found.possible[::every], device) for kernel, found in named.items()}
     submit = partial(workers.submit, check_case, backend=device.backend, time_limit=time_limit)
@@ -128,8 +127,7 @@ def check_case(kernel: KernelSpec, case: Case, backend: str) -> tuple[Verdict, .
     """The Verdicts of the probed and the timed build, in a worker.
 
     On the CPU, the timed build runs in both thread orders, and a difference is a failure. A plain kernel whose probed
-    run stops has no other run: its faults harm the process.
-    """
+    run stops has no other run: its faults harm the process."""
     request = Request(kernel, case.problem, tuple(case.settings), Scope(), backend)
     if launches.is_automatic(request):
         probe = execute.probe_plain(request)
@@ -191,8 +189,7 @@ def summary(
     """`check`'s summary of one kernel, with its JSON keys.
 
     reasons: of the cases that this device cannot run.
-    Key worst_ratio: the largest error over torch's, if torch has an error. Key worst_share: over the limit.
-    """
+    Key worst_ratio: the largest error over torch's, if torch has an error. Key worst_share: over the limit."""
     own = [verdict for verdict in verdicts if verdict.kernel == kernel.name]
     ratios = [error.largest / error.yardstick for verdict in own for error in verdict.errors if error.yardstick]
     return {

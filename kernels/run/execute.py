@@ -24,7 +24,7 @@ from kernels.run import backends
 from kernels.run.backends import Device, recorded
 from kernels.run.plain import launches, tables
 from kernels.run.plain.launches import Probed
-from kernels.run.results import Estimate, Run, Traffic
+from kernels.run.results import Run, Traffic
 from kernels.trace.kinds import BOXES
 from kernels.trace.probes import OUT_OF_RANGE, RECORD, sites_of
 from kernels.trace.trace import RawRecords, Trace, decode
@@ -38,24 +38,16 @@ CPU_SECONDS = 60.0  # the longest run on the CPU
 # ---- before a run ----
 
 
-def estimate(request: Request, device: Device) -> Estimate:
-    """Bytes of the arrays, and seconds on the CPU (0 on a GPU, as they do not matter)."""
-    array_bytes = sum(tensor.nbytes for tensor in request.plan.tensors)
-    return Estimate(array_bytes, request.problem.cpu_steps * CPU_SECONDS_PER_STEP if device.backend == "cpu" else 0.0)
-
-
 def check_possible(request: Request, device: Device) -> None:
-    """Raises CannotRun if the request cannot run on the device, TooLargeError if it does not fit.
-
-    The web process calls this too and makes no CUDA call. A GPU's free memory is therefore checked in prepare.
-    """
+    """Raises CannotRun if the request cannot run on the device, TooLargeError if it does not fit. The web process calls
+    this too and makes no CUDA call. A GPU's free memory is therefore checked in prepare."""
     reason = request.kernel.cannot_run(request.problem, request.constants, device)
     if reason:
         raise CannotRun(reason)
     request.scope.check(request.plan)
     if device.backend != "cpu":
         return
-    seconds = estimate(request, device).seconds
+    seconds = request.problem.cpu_steps * CPU_SECONDS_PER_STEP
     if seconds > CPU_SECONDS:
         raise TooLargeError(
             f"{request.kernel.name} at {request.problem.size} would take about {seconds:,.0f} s on the CPU "
@@ -66,7 +58,7 @@ def check_possible(request: Request, device: Device) -> None:
 
 def check_fits(request: Request, device: Device) -> None:
     """Raises TooLargeError if the arrays and the trace exceed the device's free memory. For a GPU only in a worker."""
-    needed = estimate(request, device).array_bytes
+    needed = sum(tensor.nbytes for tensor in request.plan.tensors)
     free = backends.module(device.backend).free_bytes()
     if needed + TRACE_BYTES > free:
         raise TooLargeError(
@@ -86,10 +78,8 @@ def prepare(request: Request, mode: Mode) -> tuple[Build, Plan, dict[str, np.nda
 
 
 def start_arrays(request: Request) -> dict[str, np.ndarray]:
-    """tensor -> its array before a run: a copy of the problem's input, poisoned or zero.
-
-    Raises ProblemError if an input's shape or type differs from the problem's tensors().
-    """
+    """tensor -> its array before a run: a copy of the problem's input, poisoned or zero. Raises ProblemError if an
+    input's shape or type differs from the problem's tensors()."""
     given, arrays = request.problem.inputs(), {}
     for tensor in request.plan.tensors:
         if tensor.initial is not Initial.GIVEN:
@@ -186,10 +176,8 @@ def traffic(request: Request) -> Traffic:
 
 
 def count_bytes(raw_records: Sequence[RawRecords], request: Request) -> pd.DataFrame:
-    """Accesses and bytes by tensor, space and kind (the event, such as load).
-
-    A box by TMA counts only its part inside the tensor. A bulk copy without a tensor map counts in full.
-    """
+    """Accesses and bytes by tensor, space and kind (the event, such as load). A box by TMA counts only its part inside
+    the tensor. A bulk copy without a tensor map counts in full."""
     rows, sites = [], sites_of(request)
     for raw in raw_records:
         kept = np.arange(raw.records.shape[1]) < np.minimum(raw.counts, raw.records.shape[1])[:, None]
@@ -218,11 +206,9 @@ _needed: OrderedDict[tuple[object, ...], list[int]] = OrderedDict()
 
 
 def _launch_probed(request: Request) -> tuple[Build, Plan, dict[str, np.ndarray], list[RawRecords]]:
-    """Launches the probed build. If the guessed capacities are short, it launches again with exact ones.
-
-    The next run of the build starts with these. On the CPU, the copies of a what-if build land as late as possible, so
-    a missing wait shows.
-    """
+    """Launches the probed build. If the guessed capacities are short, it launches again with exact ones. The next run
+    of the build starts with these. On the CPU, the copies of a what-if build land as late as possible, so a missing
+    wait shows."""
     built, plan, arrays = prepare(request, Mode.PROBED)
     backend = backends.module(request.backend)
     late = {"reversed_order": True} if request.backend == "cpu" and request.broken else {}
@@ -249,10 +235,8 @@ def _launch_probed(request: Request) -> tuple[Build, Plan, dict[str, np.ndarray]
 
 
 def yardstick(request: Request) -> dict[str, float]:
-    """output -> the largest error against float64 of torch's answer in the same type.
-
-    It is not a part of `run`, because the import of torch takes longer than a small problem.
-    """
+    """output -> the largest error against float64 of torch's answer in the same type. It is not a part of `run`,
+    because the import of torch takes longer than a small problem."""
     if request.backend == "recorded":
         return recorded.load_yardsticks(request)
     problem = request.problem
@@ -271,8 +255,7 @@ def largest_errors(
 ) -> dict[str, float]:
     """output -> its largest difference from float64. arrays: by name, with the problem's outputs.
 
-    plan: leaves out the outputs that no launch takes, such as lse. Raises ProblemError if none takes any.
-    """
+    plan: leaves out the outputs that no launch takes, such as lse. Raises ProblemError if none takes any."""
     taken = {name for step in plan.launches for name in step.tensors} if plan else {*arrays}
     found = {name: max_abs_error(arrays[name], true) for name, true in truth(problem, backend).items() if name in taken}
     if not found:

@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from kernels.core.cases import sample
-from kernels.core.fields import fields_of, with_former_names
-from kernels.core.problem import Problem
+from kernels.core.fields import fields_of
 from kernels.core.spec import KernelSpec
 from kernels.core.tolerance import OutputError, worst
 from kernels.run import execute
@@ -40,7 +39,7 @@ def of_kernel(spec: KernelSpec) -> dict[str, object]:
         "family": spec.family,
         "source": spec.literature,
         "file": str(spec.path.relative_to(ROOT) if spec.path.is_relative_to(ROOT) else spec.path),
-        "problem": with_former_names(spec.problem_type, known),
+        "problem": known,
         "constants": {
             c.name: {"default": c.default, "allowed": c.values, "meaning": c.meaning, "what_if": c.what_if}
             for c in spec.constants
@@ -58,8 +57,7 @@ def of_kernel(spec: KernelSpec) -> dict[str, object]:
 def of_run(run: Run, yardsticks: dict[str, float], race: str = "") -> dict[str, object]:
     """`run`'s report. race: the difference between the thread orders. A run with one is wrong.
 
-    Keys max_abs_error, baseline_max_abs_error: of the output closest to its limit. Key errors: of each output.
-    """
+    Keys max_abs_error, baseline_max_abs_error: of the output closest to its limit. Key errors: of each output."""
     request = run.request
     errors = execute.judge(run.max_abs_errors, yardsticks, request.problem)
     return {
@@ -70,7 +68,7 @@ def of_run(run: Run, yardsticks: dict[str, float], race: str = "") -> dict[str, 
         "compiler": run.compiler,
         "date": run.date,
         "code_hash": request.kernel.code_hash,
-        "problem": _of_problem(request.problem),
+        "problem": request.problem.values(),
         "settings": request.constants,
         "scope": asdict(request.scope),
         "max_abs_error": worst(errors).largest,
@@ -89,7 +87,7 @@ def of_verdict(verdict: Verdict) -> dict[str, object]:
     return {
         "kernel": verdict.kernel,
         "build": verdict.build,
-        "problem": _of_problem(verdict.problem) if verdict.problem else None,
+        "problem": verdict.problem.values() if verdict.problem else None,
         "settings": verdict.settings,
         "max_abs_error": verdict.max_abs_error,
         "baseline_max_abs_error": verdict.baseline_max_abs_error,
@@ -100,10 +98,6 @@ def of_verdict(verdict: Verdict) -> dict[str, object]:
         "faults": [fault.as_json() for fault in verdict.faults],
         "reason": verdict.reason.as_json() if verdict.reason else None,
     }
-
-
-def _of_problem(problem: Problem) -> dict[str, object]:
-    return with_former_names(problem.problem_type, asdict(problem))  # type: ignore[call-overload]  # each problem is a dataclass
 
 
 def of_errors(errors: Iterable[OutputError]) -> dict[str, dict[str, object]]:
@@ -141,8 +135,7 @@ def check_lines(
 ) -> list[str]:
     """`check` in words: a line for each kernel, its first wrong problem, and each reason of a refusal.
 
-    missed: the wrong builds. everything: each wrong problem, not only the first.
-    """
+    missed: the wrong builds. everything: each wrong problem, not only the first."""
     lines, missed = [], list(missed)
     for row in summary:
         wrong: dict[object, list[Verdict]] = {}  # the builds of each problem

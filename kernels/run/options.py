@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from kernels.core.fields import fields_of, former_names, nearest, quoted, shortened
+from kernels.core.fields import fields_of, nearest, quoted, shortened
 from kernels.core.launch import Plan
 from kernels.core.problem import Problem
 from kernels.core.scope import Scope
@@ -20,9 +20,8 @@ def assignments(
 ) -> tuple[Problem, tuple[tuple[str, int], ...]]:
     """The problem and all constants for the values of --set.
 
-    texts: FIELD=VALUE each. A field's former name is valid too. Other constants get the kernel's tuned values that fit
-    into `shared_bytes` of a block.
-    """
+    texts: FIELD=VALUE each. Other constants get the kernel's tuned values that fit
+    into `shared_bytes` of a block."""
     values, settings = chosen(kernel, texts)
     problem = kernel.problem_type(**values)
     return problem, tuple(kernel.settings_for(problem, settings, shared_bytes).items())
@@ -31,7 +30,6 @@ def assignments(
 def chosen(kernel: KernelSpec, texts: Sequence[str]) -> tuple[dict[str, str], dict[str, int]]:
     """The values of --set: the fields of the problem as text, and the constants. Raises ProblemError."""
     fields = fields_of(kernel.problem_type)
-    former = former_names(kernel.problem_type)
     constants = [constant.name for constant in kernel.constants]
     values: dict[str, str] = {}
     settings: dict[str, str] = {}
@@ -39,7 +37,6 @@ def chosen(kernel: KernelSpec, texts: Sequence[str]) -> tuple[dict[str, str], di
         name, equals, value = text.partition("=")
         if not equals:
             raise ProblemError(f"--set takes FIELD=VALUE, not {quoted(text)}.")
-        name = former.get(name, name)
         if name in fields:
             values[name] = value
         elif name in constants:
@@ -58,8 +55,7 @@ def check_output(option: str, path: str | None, *ends: str) -> None:
     """Raises ProblemError before the run if the option's file cannot be written.
 
     option: its name, for the message.
-    ends: the valid endings of the file's name.
-    """
+    ends: the valid endings of the file's name."""
     if not path:
         return
     file, refusal = Path(path), f"{option} cannot write {shortened(path)}"
@@ -89,8 +85,7 @@ def scope(texts: Sequence[str], plan: Plan) -> Scope:
     """The Scope for the values of --scope.
 
     texts: FIRST[:COUNT] counts items of the first launch. ITEM=FIRST[:COUNT] counts items of another kind. "all" is
-    everything.
-    """
+    everything."""
     found = Scope()
     others: dict[str, tuple[int, int]] = {}
     for text in texts:

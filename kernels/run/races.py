@@ -17,9 +17,7 @@ LATE = "with the blocks and threads in the opposite order and late copies"
 
 def late_outputs(request: Request) -> dict[str, np.ndarray]:
     """The arrays of the timed build on the CPU, with opposite block and thread order and late asynchronous copies.
-
-    Raises RunError if only this order fails.
-    """
+    Raises RunError if only this order fails."""
     built, plan, arrays = execute.prepare(request, Mode.TIMED)
     try:
         cpu.launch(built, plan, arrays, request.scope, reversed_order=True)
@@ -31,10 +29,8 @@ def late_outputs(request: Request) -> dict[str, np.ndarray]:
 
 
 def race(request: Request, arrays: Mapping[str, np.ndarray], late: Mapping[str, np.ndarray]) -> str:
-    """The difference between the outputs of the two orders in a sentence, or "".
-
-    If a kernel adds in any order, its outputs may differ by rounding. Then only float64 judges both runs.
-    """
+    """The difference between the outputs of the two orders in a sentence, or "". If a kernel adds in any order, its
+    outputs may differ by rounding. Then only float64 judges both runs."""
     if sums_in_any_order(request):
         return ""
     found = [_difference(t.name, arrays[t.name], late[t.name]) for t in request.problem.outputs]
@@ -43,10 +39,8 @@ def race(request: Request, arrays: Mapping[str, np.ndarray], late: Mapping[str, 
 
 
 def look_for_race(request: Request) -> str:
-    """`race` for the request's timed build on the CPU, in a worker.
-
-    If only float64 judges, it lists the wrong outputs of the opposite order.
-    """
+    """`race` for the request's timed build on the CPU, in a worker. If only float64 judges, it lists the wrong outputs
+    of the opposite order."""
     try:
         late = late_outputs(request)
     except RunTimeout:

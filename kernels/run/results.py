@@ -1,4 +1,4 @@
-"""The results of a run, and its estimate."""
+"""The results of a run."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -20,8 +20,7 @@ class Run:
     provenance: measured, executed or recorded.
     arrays: the problem's inputs and outputs by name, in their own types.
     max_abs_errors: output -> its largest difference from float64. execute.judge compares it with its limit.
-    faults: of a plain kernel on the CPU.
-    """
+    faults: of a plain kernel on the CPU."""
 
     request: Request
     provenance: str
@@ -49,19 +48,10 @@ class Traffic:
     """Moved bytes, counted from the probes.
 
     table: columns tensor, space, kind (such as load or store), accesses, bytes.
-    whole: whether it covers all blocks. If they do not fit in memory, it covers only the request's scope.
-    """
+    whole: whether it covers all blocks. If they do not fit in memory, it covers only the request's scope."""
 
     table: pd.DataFrame
     whole: bool
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """A formula's bytes and seconds of a run. No page shows it as a kernel's time."""
-
-    array_bytes: int
-    seconds: float
 
 
 @dataclass(frozen=True)
@@ -71,8 +61,7 @@ class Marked:
     writers: of a block.
     records: [all writers, capacity] of probes.MARK, block by block.
     counts: [all writers], the marks of each, kept or not.
-    clocks: [all writers] of probes.CLOCKS.
-    """
+    clocks: [all writers] of probes.CLOCKS."""
 
     launch: int
     writers: int

@@ -17,8 +17,7 @@ class Rule(Enum):
     SEPARATE: wavefronts. Lanes with the same word do not share it.
     BYPASS: no wavefront, as the data takes another path.
     SECTORS: sectors of global memory.
-    BOXES: sectors of the boxes of a tensor in global memory.
-    """
+    BOXES: sectors of the boxes of a tensor in global memory."""
 
     MERGED = "merged"
     SHARED = "shared"
@@ -40,8 +39,7 @@ class AccessKind:
     widths: the possible bytes of one lane. If empty, one record is a whole tile.
     sass: the start of its opcode in the machine code.
     metric: Nsight Compute's counter of this cost, or "".
-    said: its words in sentences.
-    """
+    said: its words in sentences."""
 
     name: str
     event: str

@@ -50,8 +50,7 @@ class Site:
     bytes: of one record of an access: a lane's bytes or a whole tile, else 0.
     code_line: its statement: the access after it, or the computation of the value before it. A comment `// logged: m`
         marks the computation of m on another line, or in another file.
-    code_file: of this line, if it is another file.
-    """
+    code_file: of this line, if it is another file."""
 
     file: str
     line: int
@@ -76,10 +75,8 @@ class Site:
 
 @dataclass(frozen=True)
 class Sites:
-    """The probes of a kernel, in the order of files and lines. A site's number is its index.
-
-    Raises BuildError if two files have the same hash, as their records would be ambiguous.
-    """
+    """The probes of a kernel, in the order of files and lines. A site's number is its index. Raises BuildError if two
+    files have the same hash, as their records would be ambiguous."""
 
     listed: tuple[Site, ...]
 

@@ -35,8 +35,7 @@ class Steps:
         event), file and line (of the mark), tile (the mark's key tile, or -1).
     of_record: the step's number for each row of the trace's table, or -1 outside all steps.
     unordered: the numbers of the steps without an order from accesses. In each block and stage they start at the first
-        step after which the rule lets no role go on.
-    """
+        step after which the rule lets no role go on."""
 
     table: pd.DataFrame
     of_record: np.ndarray
@@ -51,8 +50,7 @@ def cut(trace: Trace, sites: Sites) -> Steps:
     after the write of each tile that it reads from shared memory, and after the last read of each tile that it
     overwrites. The steps before the first PROBE_ROLE come first. A later PROBE_ROLE in a thread starts a new stage,
     after all steps of the stage before. So does a barrier of a plain kernel: its threads may pass a marked loop
-    unequally often.
-    """
+    unequally often."""
     launch, block, thread = (trace.table[name].to_numpy() for name in ("launch", "block", "thread"))
     place = sites.index(trace.table)
     if not len(place):
@@ -108,8 +106,7 @@ def _in_turn(
 
     The rule uses accesses of shared memory with a tile. A read of a tile waits for its write by another role. A write
     waits for all reads of the replaced tile by other roles. A warpgroup's product is asynchronous: it reads until the
-    role's next step of the tile.
-    """
+    role's next step of the tile."""
     order, unordered = np.arange(len(about)), set[int]()
     if not (about.role > 0).any() or "tile" not in trace.keys:
         return order, frozenset()
@@ -156,11 +153,9 @@ class _Touch(NamedTuple):
 
 
 def _merged(queues: list[list[int]], touches: dict[int, list[_Touch]]) -> tuple[list[int], int]:
-    """The steps of several roles in one order, and the number of steps with an order from the rule.
-
-    The roles take turns, as far as their accesses allow. If the accesses allow none of the waiting steps, the first one
-    comes next. From this step on, the order follows from no access.
-    """
+    """The steps of several roles in one order, and the number of steps with an order from the rule. The roles take
+    turns, as far as their accesses allow. If the accesses allow none of the waiting steps, the first one comes next.
+    From this step on, the order follows from no access."""
     latest: list[_Touch] = []  # the latest write of each part
     merged: list[int] = []
     ordered: int | None = None

@@ -33,8 +33,7 @@ class RawRecords:
     """The probe buffer of one launch.
 
     records: [threads, capacity] of probes.RECORD, thread by thread in block order from `first_block`.
-    counts: [threads], the records of each thread, kept or not.
-    """
+    counts: [threads], the records of each thread, kept or not."""
 
     launch: int
     first_block: int
@@ -61,8 +60,7 @@ class Trace:
         value: float32, only for values.
         space, tensor, offset, bytes: only for accesses. The offset is in bytes from the tensor's base.
     lost: the number of records without room.
-    provenance: kernel, problem, backend, device and so on, as text.
-    """
+    provenance: kernel, problem, backend, device and so on, as text."""
 
     table: pa.Table
     lost: int
@@ -113,8 +111,7 @@ def decode(raw_records: Sequence[RawRecords], sites: Sites, provenance: Mapping[
     """A Trace from the RawRecords of each launch.
 
     sites: of the compiled source (probes.sites_of).
-    Raises TraceError for a key out of range, or for records of another source.
-    """
+    Raises TraceError for a key out of range, or for records of another source."""
     tables = [_decode_launch(raw, sites) for raw in raw_records]
     return Trace(pa.concat_tables(tables), sum(raw.lost for raw in raw_records), dict(provenance or {}))
 
@@ -149,8 +146,7 @@ def assemble(
     place: the number of each record's probe in `sites`.
     keys: name -> int32 column, null where the probe has no such key.
     value: float32 [records], read where the probe logs a value.
-    offset: int64 [records], read where the probe logs an access.
-    """
+    offset: int64 [records], read where the probe logs an access."""
     not_value = np.array([s.kind != "value" for s in sites], bool).take(place)
     not_access = np.array([s.kind != "access" for s in sites], bool).take(place)
     thread = positions["thread"]
@@ -229,10 +225,8 @@ def _roles(place: np.ndarray, seq: np.ndarray, sites: Sites) -> pa.Array:
 
 
 def _key_columns(words: np.ndarray, payload: np.ndarray, place: np.ndarray, sites: Sites) -> dict[str, pa.Array]:
-    """An int32 array for each key, null for records without it.
-
-    Keys 0 and 1 are in the record's key word, keys 2 and 3 in the payload's high word.
-    """
+    """An int32 array for each key, null for records without it. Keys 0 and 1 are in the record's key word, keys 2 and 3
+    in the payload's high word."""
     keyed = np.flatnonzero(np.array([bool(s.keys) for s in sites], bool).take(place))
     place, low, high = place[keyed], words[keyed], (payload[keyed] >> np.uint64(32)).astype(np.uint32)
     columns = {}
@@ -260,8 +254,7 @@ def compact(trace: Trace, sites: Sites) -> tuple[Columns, pa.Array]:
     """(columns, values) of a trace: one row of columns per record, and the values of the records that have one.
 
     columns: launch, block, thread, seq, probe (its number in `sites`), each key, offset.
-    values: float32, in the order of the columns' rows.
-    """
+    values: float32, in the order of the columns' rows."""
     table = trace.table.combine_chunks()
     place = sites.index(table)
     columns = {name: _array(table[name]) for name in (*POSITIONS, *sites.keys, "offset")}
@@ -278,8 +271,7 @@ def compact(trace: Trace, sites: Sites) -> tuple[Columns, pa.Array]:
 def restore(columns: pa.Table, values: pa.Array, probes: Sequence[int], sites: Sites) -> pa.Table:
     """The table of the Trace behind the result of `compact`.
 
-    probes: the present number in `sites` of each probe of the columns. A change of the source may have moved it.
-    """
+    probes: the present number in `sites` of each probe of the columns. A change of the source may have moved it."""
     place = np.array(probes, np.int64).take(columns["probe"].to_numpy())
     value = np.zeros(len(place), np.float32)
     value[np.array([site.kind == "value" for site in sites], bool).take(place)] = values.to_numpy()

@@ -58,7 +58,7 @@ def lit(page):
 
 
 def point_at(page, view, /, **what):
-    """The middle, on the page, of what the view of that title draws. what: as `locate` of the view says it, such as
+    """The middle, on the page, of what the view of that title draws. what: its datum, such as
     tensor="Q", query=3, dim=5."""
     found = page.evaluate("([view, what]) => window.clock.where(view, what)", [view, what])
     assert found, f"{view} draws no {what}"

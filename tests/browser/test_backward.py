@@ -12,26 +12,24 @@ LINK = "backward?kernel=backward_3_one_loop&backend=cpu"
 
 def test_the_picture_the_sums_and_the_check_show_the_numbers_of_the_run(visit):
     page, made = visit(f"/{LINK}"), open_page(LINK).stage
-    tiles, sums = (next(view for view in made.views if view["id"] == name) for name in ("tiles", "sums"))
+    tiles = next(view for view in made.views if view["id"] == "tiles")
+    chain = tiles["meta"]["lines"][0][0]
+    scores = next(matrix for matrix in chain["matrices"] if matrix["datum"] == {"tensor": "dS"})
     assert count(page) == len(made.frames)
-    last = next(n for n, frame in enumerate(made.frames) if "dS" in frame["made"])
-    go_to(page, last)
-    assert step_of(page) == last and sentence(page) == made.frames[last]["sentence"]
-    r0, r1, c0, c1, start = tiles["meta"]["states"]["dS"][0]
-    query, key = r0 + 3, c0 + 5
-    value = tiles["columns"]["dS"][start + 3 * (c1 - c0 + 1) + 5]
-    said = hover(page, "Backward of head 0", tensor="dS", query=query, key=key)
+    step = scores["now"][0]
+    go_to(page, step)
+    assert step_of(page) == step and sentence(page) == made.frames[step]["sentence"]
+    first, _, columns, row0, col0 = scores["windows"][scores["at"][step]]
+    value = tiles["columns"]["dS"][first + 3 * columns + 5]
+    said = hover(page, "Tiles", tensor="dS", query=row0 + 3, key=col0 + 5)
     assert np.float32(said.split("= ")[1]) == np.float32(value)
+    assert hover(page, "Tiles", tensor="dQ").endswith("not on the SM now")
 
     press(page, "2")
-    first, n, d = sums["meta"]["first"], sums["meta"]["n"], sums["meta"]["d"]
-    once, again = (sums["columns"][name].reshape(n, d) for name in ("once", "again"))
-    shown = page.locator(".wg .sums")
-    shown.get_by_text(f"dQ[{first[0]}, {first[1]}]").wait_for()
-    bits = shown.locator(".bits").all_inner_texts()
-    due = [f"{np.float32(a[tuple(first)]).view(np.uint32):032b}" for a in (once, again)]
-    assert bits == due and due[0] != due[1]
-    assert shown.locator(".other").count() == 2 * sum(a != b for a, b in zip(*due))
+    shown = next(view for view in made.views if view["id"] == "sums")["meta"]["lines"]
+    bits = next(panel for line in shown for panel in line if panel["kind"] == "cells")
+    other = bits["states"][0].index("b")
+    assert hover(page, "Sums of dQ", part="bits", number=other).endswith("other bits in the second run")
 
     page.locator(".wg [data-tab=nudge]").click()
     check = page.locator("[data-view=nudge]")

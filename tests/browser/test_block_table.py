@@ -7,7 +7,7 @@ import numpy as np
 from browser.stepping import address, asked, choose, count, hover, point_at, press, read, step_of, walked
 from playwright.sync_api import expect
 
-from explainers.stories.block_table import kv_cache, walk_frames
+from explainers.stories.block_table import kv_cache, walk
 from kernels.catalog import KERNELS
 from kernels.core.request import Request
 from kernels.core.scope import Scope
@@ -40,7 +40,7 @@ def test_events_are_played_and_the_kernel_is_run_at_the_moment_where_one_stands(
     assert asked(page)["moment"] == "5"
     sequence, heads = int(asked(page)["sequence"]), int(asked(page)["num_heads"])
     plain = run_here("shared_prompt", item=sequence * heads, moment=5)
-    walk_says(page, walk_frames.walk(plain, "SABC"[sequence]).frames)
+    walk_says(page, walk.frames_of(plain, "SABC"[sequence]))
 
 
 def test_the_caches_link_says_its_step_once_and_from_1(visit):
@@ -61,7 +61,7 @@ def test_hovering_a_token_gives_its_addresses_and_shuffled_pages_change_them_and
     run = run_here("churn", item=4 + 3)
     problem, token = run.request.problem, 37
     table = problem.block_tables[1]
-    tip = hover(page, "Walk", token=token, part="bars")
+    tip = hover(page, "Walk", token=token, part="scores")
     k, v = (
         list(map(int, f(table[token // 16], 1, token % 16)))
         for f in (problem.layout.k_offsets, problem.layout.v_offsets)
@@ -69,21 +69,21 @@ def test_hovering_a_token_gives_its_addresses_and_shuffled_pages_change_them_and
     assert f"token {token} of E: logical block 2, slot 5; page {table[2]}, KV head 1" in tip
     assert f"16 pieces of 16 bytes at bytes {k[0]:,}, {k[1]:,}, ... ({k[1] - k[0]} apart)" in tip
     assert f"64 numbers of 4 bytes at bytes {v[0]:,}, {v[1]:,}, ... ({v[1] - v[0]} apart)" in tip
-    assert np.float32(re.search(r"score (\S+)", tip)[1]) == walk_frames.walk(run, "E").scores[token]
-    for part in ("pool", "K", "V"):  # the same token wherever it is drawn
-        assert hover(page, "Walk", token=token, part=part) == tip
-    page.mouse.click(*point_at(page, "Walk", token=token, part="bars"))
+    scores = walk.picture(run, walk.frames_of(run, "E"), "E", "#000").columns["scores"]
+    assert np.float32(re.search(r"score (\S+)", tip)[1]) == scores[token]
+    assert "token 37 of E" in hover(page, "Walk", page=table[2], slot=5)  # the same token in the pool
+    page.mouse.click(*point_at(page, "Walk", token=token, part="scores"))
     assert "token 37 of E" in page.locator(".pin").inner_text()
     plain, moved = run_here("churn", item=4 + 3), run_here("churn", item=4 + 3, shuffle=1)
     said = read(page)
     choose(page, "shuffle", "1")
     assert step_of(page) == 4 and read(page)["title"] == said["title"]  # the same moment
-    walk_says(page, walk_frames.walk(moved, "E").frames)
+    walk_says(page, walk.frames_of(moved, "E"))
     press(page, "End")
     o = moved.arrays["o"][1, 3]
     assert np.array_equal(plain.arrays["o"], moved.arrays["o"])
-    text = hover(page, "Walk", dim=3)
-    assert text.startswith("O[3] = ") and np.float32(text.split(" = ")[1]) == o[3]
+    text = hover(page, "Walk", part="O", dim=3)
+    assert text.startswith("dim 3: O = ") and np.float32(text.split(" = ")[1]) == o[3]
 
 
 def test_the_calculator_follows_what_is_typed_and_refuses_heads_that_do_not_divide(visit):

@@ -43,45 +43,40 @@ def words(page):
     return " \n".join(page.evaluate(SAID))
 
 
-def test_the_words_of_an_answer_are_covered_until_it_is_given(visit):
-    page, questions = opened(visit, "one_pass")
+def test_the_words_of_an_answer_are_covered_until_it_is_given_and_a_sentence_with_it_is_hidden_whole(visit):
+    page, questions = opened(visit, "occupancy")
     question = next(question for question in questions if question["hides"])
     turn_to(page, questions, question["id"])
+    frames = page.evaluate("document.querySelector('.wg').stage.frames.map(frame => frame.sentence)")
+    answers = next(n for n, text in enumerate(frames) if any(word in text for word in question["hides"]))
+    said, asks = page.locator(".wg .narration > [role=status]"), "Answer the question, or press Show me."
+    after = "getComputedStyle(document.querySelector('.wg .narration'), '::after').content"
+    expect(said).to_be_visible()  # the first step does not say it
     before = [word for word in question["hides"] if word in words(page)]
     assert not before and "?" in words(page)
     page.keyboard.press("Escape")  # without the card nothing is asked
     page.wait_for_timeout(500)  # the glossary marks its terms
-    there = [word for word in question["hides"] if word in words(page)]
-    assert there
+    assert [word for word in question["hides"] if word in words(page)]
     page.keyboard.press("g")
     press(page, "ArrowRight", "ArrowRight")
     page.wait_for_timeout(500)
     assert not [word for word in question["hides"] if word in words(page)]
-    page.locator(".wg .guide [data-show]").click()
-    assert [word for word in question["hides"] if word in words(page)]
-    assert not page.evaluate("document.querySelector('.wg').classList.contains('covered')")
-
-
-def test_a_small_picture_has_no_short_form_of_a_covered_formula(visit):
-    page, _ = opened(visit, "backward")
-    page.set_viewport_size({"width": 390, "height": 844})
-    page.wait_for_function(f"({SAID})().some(text => text.startsWith('2.dP'))")  # boxes have short formulas now
-    said = page.evaluate(SAID)
-    assert any(text.endswith("?") for text in said) and not any(text.startswith(("1.S", "P =")) for text in said)
-
-
-def test_a_sentence_with_the_answer_is_hidden_whole(visit):
-    page, questions = opened(visit, "one_pass")
-    turn_to(page, questions, "rescale")
-    said, asks = page.locator(".wg .narration > [role=status]"), "Answer the question, or press Show me."
-    after = "getComputedStyle(document.querySelector('.wg .narration'), '::after').content"
-    expect(said).to_be_visible()  # the first step does not say it
-    page.evaluate("window.clock.set(8, 'jump')")
+    page.evaluate("step => window.clock.set(step, 'jump')", answers)
     expect(said).to_be_hidden()
     assert page.evaluate(after) == f'"{asks}"'
     page.locator(".wg .guide [data-show]").click()
     expect(said).to_be_visible()
     assert page.evaluate(after) == "none" and "?" not in said.inner_text()
+    assert [word for word in question["hides"] if word in words(page)]
+    assert not page.evaluate("document.querySelector('.wg').classList.contains('covered')")
+
+
+def test_a_small_picture_covers_its_formulas_too(visit):
+    page, _ = opened(visit, "backward")
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.wait_for_function(f"({SAID})().includes('dS')")  # without room for its formula
+    said = page.evaluate(SAID)
+    assert "?" in said and not any(text.startswith(("1. S =", "P =", "P: not")) for text in said)
 
 
 def test_a_covered_thing_has_a_patch_and_tells_nothing(visit):

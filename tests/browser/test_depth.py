@@ -16,27 +16,6 @@ def depth_of(page):
     return page.locator(".wg").get_attribute("data-depth")
 
 
-@pytest.mark.parametrize(
-    "path",  # a view of steps, a chart and two panes
-    [
-        "tiling",
-        "timing",
-        "compare",
-        *(pytest.param(p, marks=pytest.mark.slow) for p in ("block_table", "bank_conflicts")),
-    ],
-)
-def test_guided_shows_few_controls_and_no_probes(visit, path):
-    page = visit(f"/{path}", depth="guided", viewport={"width": 1280, "height": 720})
-    assert depth_of(page) == "guided" and "depth" not in page.url
-    if page.locator(".wg .guide").is_hidden():
-        press(page, "g")
-    controls = page.evaluate(CONTROLS)
-    assert len(controls) <= MOST, controls
-    for hidden in ("More", "Loop", "Builds", "machine code →"):
-        assert hidden not in controls
-    assert not page.locator(".wg .code .probe").filter(visible=True).count()
-
-
 def test_a_key_and_the_menu_switch_the_depth_and_its_pace_and_the_link_keeps_it(visit):
     page = visit("/tiling?backend=cpu", depth="guided")
     press(page, " ")

@@ -19,7 +19,6 @@ PICTURES = [
     "block_table?view=partitions",
     "block_table?view=heads",
     "block_table?view=serving",
-    "block_table?view=reads&scenario=shared_prompt",
     "bank_conflicts?view=attention",
     "tensor_cores?kernel=12_optimistic",
     "precision",

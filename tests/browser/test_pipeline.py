@@ -2,14 +2,14 @@
 
 import re
 
-import numpy as np
 import pytest
-from browser.stepping import count, go_to, hover, press, read, sentence
+from browser.stepping import count, go_to, hover, press, read
 from pages import page_of
 from playwright.sync_api import expect
 
 from app.stories import pipeline as choices
-from explainers.stories.pipeline import pipeline
+from explainers.stories.pipeline import marks
+from explainers.stories.pipeline import story as shown_pipelines
 from explainers.story.glossary import phase_title
 from kernels.measure import pipeline_bars
 
@@ -18,64 +18,36 @@ KERNEL = "11_overlap"
 
 @pytest.fixture(scope="module")
 def story():
-    return pipeline.explain(choices.of(KERNEL)[0].load())
+    return marks.explain(choices.of(KERNEL)[0].load())
 
 
-def test_bars_have_the_times_of_the_marks_and_zooming_shows_all_and_comes_back(visit, story):
-    page, shown = visit(f"/pipeline?kernel={KERNEL}&picture=pipeline"), pipeline.view([story])
-    rows, until = shown.meta["rows"], story.frames[4]["span"][1]
-    row, start, end, tile = (shown.columns[name] for name in ("row", "start", "end", "tile"))
-    events = [shown.meta["events"][int(e)] for e in shown.columns["event"]]
-    wide = np.flatnonzero((end <= until) & (end - start > until / 100))
-    assert {rows[int(row[n])]["flight"] for n in wide} == {True, False} and len(wide) > 30
-    for n in wide[:: len(wide) // 12]:
-        text = hover(page, "Pipeline", row=int(row[n]), bar=int(n))
-        title = ("in flight: " if rows[int(row[n])]["flight"] else "") + events[n]["title"]
-        assert title + (f", key tile {tile[n]:.0f}" if tile[n] >= 0 else "") == text.split("\n")[1]
-        ns = end[n] - start[n]
-        numbers = [float(found.replace(",", "")) for found in re.findall(r"\d[\d,]*", text.split("\n")[2])]
-        assert numbers == pytest.approx([ns, ns * story.made.mhz / 1e3, start[n]], abs=0.52)
-        assert text.startswith(f"{KERNEL}, {story.made.noun} ")
-    leader = shown.meta["row_of"][story.leader]
-    write = [e["name"] for e in shown.meta["events"]].index("write")
-    last = int(np.flatnonzero((shown.columns["row"] == leader) & (shown.columns["event"] == write))[-1])
-    where = f"window.clock.where('Pipeline', {{ row: {leader}, bar: {last} }})"
-    canvas = page.locator(".wg canvas").first
-    canvas.focus()
-    page.wait_for_function(f"!{where}")
-    press(page, "0")
-    page.wait_for_function(where)
-    for _ in range(12):
-        press(page, "+")
-    page.wait_for_function(f"!{where}")
-    press(page, "0")
-    page.wait_for_function(where)
-
-
-def test_the_picture_follows_the_clock(visit, story):
-    page, shown = visit(f"/pipeline?kernel={KERNEL}&step=30&picture=pipeline"), pipeline.view([story])
-    assert count(page) == len(story.frames)
-    mine = (shown.columns["row"] == shown.meta["row_of"][story.leader]) & (
-        shown.columns["event"] == [e["name"] for e in shown.meta["events"]].index("softmax")
-    )
-    bars = np.flatnonzero(mine)
-    for step in (29, 30, 31, 3, len(story.frames) - 3):
+def test_the_bars_of_each_step_have_the_times_of_the_marks(visit, story):
+    page = visit(f"/pipeline?kernel={KERNEL}&picture=pipeline")
+    made = shown_pipelines.stage_of([story])
+    (panel,) = made.views[0].meta.lines[0]
+    assert count(page) == len(made.frames)
+    flights = set()
+    for step in (0, 3, 9, len(made.frames) - 1):
         go_to(page, step)
-        frame = story.frames[step]
-        expect(page.locator(".wg .sentence").first).to_have_text(frame["sentence"])
-        said = read(page)
-        assert said["step"] == step and said["title"] == frame["title"] and sentence(page) == frame["sentence"]
-        assert {place for pane in said["lit"] for place in pane} <= set(frame["lines"])
-        assert frame["sentence"] in said["labels"][0]
-        begin, end = frame["span"]
-        inside = [int(n) for n in bars if begin <= shown.columns["start"][n] < end]
-        what = f"key tile {frame['title'].split()[-1]}"
-        assert what in hover(  # the cursor's bar is in sight
-            page, "Pipeline", row=int(shown.columns["row"][inside[0]]), bar=inside[0]
-        )
-    before = read(page)["step"]
+        expect(page.locator(".wg .sentence").first).to_have_text(made.frames[step]["sentence"])
+        said, begin = read(page), panel.groups[0].begins[step]
+        assert said["step"] == step and made.frames[step]["sentence"] in said["labels"][0]
+        assert {place for pane in said["lit"] for place in pane} <= set(made.frames[step]["lines"])
+        seen = [span for span in panel.spans if span.start >= begin and span.end <= begin + panel.length]
+        for span in [span for span in seen if span.end - span.start > panel.length / 60][::5]:
+            text = hover(page, "Pipeline", **span.datum).split("\n")
+            flight = panel.rows[span.row].thin
+            flights.add(flight)
+            title = ("in flight: " if flight else "") + marks.title(span.datum["event"], story.words)
+            tile = span.datum["tile"]
+            assert text[1] == title + (f", key tile {tile}" if tile >= 0 else "")
+            numbers = [float(found.replace(",", "")) for found in re.findall(r"\d[\d,]*", text[2])]
+            ns = span.end - span.start
+            assert numbers == pytest.approx([ns, ns * story.made.mhz / 1e3, span.start], abs=0.52)
+            assert text[0].startswith(f"{KERNEL}, {story.made.noun} ")
+    assert flights == {True, False}
     press(page, "ArrowLeft")
-    assert read(page)["step"] == before - 1
+    assert read(page)["step"] == len(made.frames) - 2
 
 
 @pytest.mark.slow

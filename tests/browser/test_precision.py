@@ -10,7 +10,7 @@ from app.measured import sweeps
 from app.stories import precision as story_page
 from explainers.stories.precision import rounding
 from explainers.stories.precision.error_tables import TITLES
-from explainers.stories.precision.replay import STAGES
+from explainers.stories.precision.rounding import STAGES
 from kernels.run import execute
 
 FIELDS = "seq_len=80&num_heads=1&causal=true&at_tile=2"

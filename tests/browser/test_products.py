@@ -6,7 +6,7 @@ from browser.stepping import count, go_to, hover, sentence, step_of
 from pages import page_of
 
 from app.choices.links import read_link
-from explainers.stories.tensor_cores import tensor_cores
+from explainers.stories.tensor_cores import fragments
 from kernels.run import execute
 
 
@@ -21,13 +21,12 @@ def click(page, **what):
 def test_owners_ways_and_sums_are_those_of_the_trace(visit, kernel):
     page = visit(f"/tensor_cores?kernel={kernel}&backend=cpu")
     state, _ = read_link(page_of("tensor_cores"), {"kernel": kernel})
-    story = tensor_cores.explain(execute.run(page_of("tensor_cores").request_of(state)))
-    assert count(page) == len(story.products)
-    parts = [(frame["tile"], frame["phase"], frame["rows"], frame["cols"]) for frame in story.frames]
-    last = max(n for n, part in enumerate(parts) if part == parts[0])  # of the first part of C
+    story = fragments.explain(execute.run(page_of("tensor_cores").request_of(state)))
+    assert count(page) == len(story.steps)
+    last = max(n for n, product in enumerate(story.shown) if product.c == "S")  # of the first tile
     go_to(page, last)
     assert step_of(page) == last and sentence(page) == story.frames[last]["sentence"]
-    product, s, k = story.products[last], story.matrices["S"], story.matrices["K"]
+    product, s, k = story.shown[last], story.matrices["S"], story.matrices["K"]
     i, j = 3, 6
     row, col = product.rows[0] + i, product.cols[0] + j
     said = click(page, part="C", i=i, j=j)
@@ -38,7 +37,7 @@ def test_owners_ways_and_sums_are_those_of_the_trace(visit, kernel):
     tip = hover(page, "One product", part="C", i=i, j=j).replace("\n", " ")
     assert f"the score {due}; the kernel logged {due}, " in tip  # added up here, and as the trace has it
     assert "the sum in float64 (derived)" in tip
-    assert "it is the score " in said and "The kernel logged " in said
+    assert f"the score {due}; the kernel logged {due}" in said
     way = click(page, part="B", i=5, j=j)
     dim = product.k[0] + 5
     byte = int(k.byte[col - k.row0, dim - k.col0])

@@ -10,7 +10,7 @@ from browser.conftest import shown
 from browser.stepping import asked, choose, count, hover, press, read, sentence, walked
 
 from app.stories.block_table.choices import kernels_with_ranges
-from explainers.stories.block_table import range_walk
+from explainers.stories.block_table import ranges
 from kernels.catalog import current
 from kernels.core.request import Request
 from kernels.core.scope import Scope
@@ -38,22 +38,22 @@ def test_v3_is_walked_from_its_list_to_its_merge(visit):
     page.evaluate("document.activeElement.blur()")
     assert asked(page)["scenario"] == "churn" and asked(page)["sequence"] == "1"
     run = run_here("ranges", "churn")
-    story = range_walk.walk(run, "DEF", 1, 0)
+    story = ranges.stage_of(run, "DEF", ["#000"] * 3, (1, 0), None)
     assert count(page) == len(story.frames)
     for frame, said in zip(story.frames, walked(page, count(page))):
         assert (said["sentences"], said["title"]) == ([frame["sentence"]], frame["title"])
-    title = "Ranges of E, query head 0"
+    title = "Ranges"
     strip, weights = dict(read(page)["state"]), logged(run, "weight", 1, 0).sort_values("partition").value
     m, l = (float(logged(run, f"{key}_all", 1, 0).value.iloc[0]) for key in ("m", "l"))
     assert float(strip["max m"]) == pytest.approx(m, rel=1e-5) and float(strip["sum l"]) == pytest.approx(l, rel=1e-5)
-    assert len(weights) == len(story.units) == 3
+    assert len(weights) == 3
     for part, weight in enumerate(weights):
         told = hover(page, title, part=part)
         mine = {key: logged(run, key, 1, 0).set_index("partition").value[part] for key in ("m", "l")}
         numbers = [float(piece.split(" = ")[1].split("\n")[0]) for piece in told.split("\n", 1)[1].split(", ")]
         assert np.allclose(numbers, [mine["m"], mine["l"], weight], rtol=1e-6), told
     press(page, "Home")
-    assert "not done yet" in hover(page, title, part=0)
+    assert "not done yet" in hover(page, title, unit=0) and "not merged yet" in hover(page, title, part=0)
     assert "not brought yet" in hover(page, title, list=0, cell=5)
     press(page, "Shift+ArrowRight")
     assert sentence(page).startswith("Range 1, block 2: every lane reads the same 32 bytes, unit 4 of the work list")
@@ -72,10 +72,10 @@ def test_another_sequence_and_more_ranges_are_chosen_by_hand(visit):
 def test_a_shared_prefix_is_read_once(visit):
     page = visit("/block_table?view=prefix&backend=cpu&sequence=1")
     run = run_here("prefix", "shared_prompt")
-    story = range_walk.walk(run, "ABC", 1, 0)
+    story = ranges.stage_of(run, "ABC", ["#000"] * 3, (1, 0), None)
     for number, (frame, said) in enumerate(zip(story.frames, walked(page, 6))):
         assert said["sentences"] == [frame["sentence"]]
         assert number or "A, B and C begin with the same 2 pages" in frame["sentence"]
     assert any("read once for 6 query heads" in frame["sentence"] for frame in story.frames[:6])
-    told = hover(page, "Ranges of B, query head 0", list=0, cell=0)
+    told = hover(page, "Ranges", list=0, cell=0)
     assert told.startswith("page 0: entry 0 of A, B, C's block tables")

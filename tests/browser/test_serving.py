@@ -1,19 +1,13 @@
-"""Requests that are served, and who reads a page, in a real Chromium: gone to by the menu, stepped by the keys, and
-read off canvas, strip and tab; every number is recomputed from the scheduler, the block manager or a trace."""
+"""Requests that are served, in a real Chromium: gone to by the menu, stepped by the keys, and read off canvas, strip
+and tab; every number is recomputed from the scheduler or the block manager."""
 
-import re
-
-import pytest
 from browser.conftest import shown
-from browser.stepping import asked, count, go_to, hover, point_at, press, read, sentence, step_of, walked
+from browser.stepping import asked, count, hover, point_at, press, sentence, step_of, walked
 from playwright.sync_api import expect
 
-from explainers.stories.block_table import page_reads, serving
-from kernels.catalog import KERNELS
-from kernels.core.request import Request
-from kernels.core.scope import Scope
-from kernels.kv_cache.scenarios import PRESETS, SERVED
-from kernels.run import execute
+from explainers.stories.block_table import serving
+from explainers.stories.block_table.paging import WORDS
+from kernels.kv_cache.scenarios import SERVED
 
 ONE_PROMPT = SERVED["one_prompt"]
 TOKEN = 2 * 2 * 64 * 4  # bytes of K and V of a token: two KV heads of 64 numbers in fp32
@@ -25,10 +19,6 @@ def look_at(page, view):
     page.locator(f'.wg .toolbar [data-choice="view={view}"]').click()
     shown(page, other=before)
     page.evaluate("document.activeElement.blur()")
-
-
-def bytes_in(text):
-    return int(re.search(r"([\d,]+) B\b|([\d,]+) bytes", text)[0].split(" ")[0].replace(",", ""))
 
 
 def test_requests_are_served_step_by_step_and_the_waste_is_that_of_the_block_manager(visit):
@@ -81,7 +71,7 @@ def test_the_kernel_is_run_on_the_cache_of_the_step_and_the_timeline_tells_each_
 def test_the_requests_are_compared_with_a_server_without_pages(visit):
     page = visit("/block_table?view=serving&backend=cpu&step=2&tab=requests")
     drawer = page.locator(".wg .drawer")
-    expect(drawer).to_contain_text(serving.compared_sentence(ONE_PROMPT, 16))
+    expect(drawer).to_contain_text(WORDS.say("compared", serving.compared(ONE_PROMPT, 16)))
     page.locator('.wg .tabs [data-tab="own"]').click()
     rows = page.locator(".wg form.requests tbody tr")
     expect(rows).to_have_count(7)
@@ -101,40 +91,3 @@ def test_the_requests_are_compared_with_a_server_without_pages(visit):
     page.get_by_role("button", name="Serve these").click()
     expect(drawer.get_by_role("alert")).to_contain_text("Nothing was changed")
     assert rows.last.locator('[name="prompt"]').input_value() == "400" and count(page) == 12
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["paged_v1", "paged_v2", "paged_v3"])
-def test_reads_of_a_page_are_those_of_the_trace_and_of_the_tables(visit, name):
-    page = visit("/block_table?scenario=shared_prompt&backend=cpu")
-    look_at(page, "reads")
-    spec = KERNELS[name]
-    more = {"ranges": 4} if "ranges" in spec.problem_type.__dataclass_fields__ else {}
-    problem = spec.problem_type.of_cache(PRESETS["shared_prompt"].states(16)[-1][0], dtype="float16", **more)
-    settings = (("PARTITION", 32),) if any(c.name == "PARTITION" for c in spec.constants) else ()
-    plan = Request(spec, problem, settings).plan
-    found = page_reads.count_reads(execute.run(Request(spec, problem, settings, Scope.everything(plan))), "ABC")
-    press(page, "Home")
-    while read(page)["title"] != f"{name} · GQA 4:2":
-        page.keyboard.press("ArrowRight")
-    row = step_of(page)
-    strip = dict(read(page)["state"])
-    assert bytes_in(strip["bytes asked for"]) == found.page_asked.sum()
-    assert bytes_in(strip["distinct bytes"]) == found.page_distinct.sum()
-    token = 2 * 64 * 2  # K and V of a token and KV head
-    lens = {s: n for s, n in zip("ABC", problem.context_lens)}
-    for shown_page in (0, 3, 8):
-        tip = hover(page, "Reads of pages", row=row, page=shown_page)
-        holders = [s for s, table in zip("ABC", problem.block_tables) if shown_page in table]
-        assert f"page {shown_page}, held by {', '.join(holders)}: {name} with GQA 4:2" in tip
-        tokens = [min(16, lens[s] - 16 * problem.block_tables["ABC".index(s)].index(shown_page)) for s in holders]
-        implied = (
-            sum(tokens) * 4 * token if not more else 16 * len(holders) * 2 * token
-        )  # whole pages, once for a group
-        assert bytes_in(tip.split("\n")[1]) == implied == found.page_asked[shown_page]
-    reader = int(found.asked[:, 0].argmax())
-    tip = hover(page, "Reads of pages", reader=reader, page=0)
-    assert f": {found.readers[reader]}\n{found.asked[reader, 0]:,} bytes asked for, " in tip
-    assert f"{found.distinct[reader, 0]:,} distinct, by {found.blocks[reader, 0]} thread block" in tip
-    go_to(page, 0)
-    expect(page.locator(".wg .legend")).to_contain_text("reads of a byte")

@@ -5,6 +5,7 @@ import re
 
 import pytest
 from browser.stepping import press, settled
+from browser.test_depth import CONTROLS, MOST, depth_of
 from playwright.sync_api import expect
 
 SIZES = {
@@ -21,19 +22,20 @@ BOXES = """() => ['.bar', '.picture', '.strip', '.guide', '.codes', '.tabs'].map
 }).filter(Boolean)"""
 
 
-@pytest.mark.parametrize(
-    "path",  # a view of steps, two panes and a chart
-    [
-        "tiling",
-        "compare",
-        "memory_hierarchy",
-        *(pytest.param(p, marks=pytest.mark.slow) for p in ("block_table", "tensor_cores")),
-    ],
-)
-def test_the_picture_keeps_its_height_and_no_part_covers_another(visit, path):
-    page = visit(f"/{path}", depth="guided", viewport=SIZES["200 %"])
+SLOW = [pytest.param(path, marks=pytest.mark.slow) for path in ("block_table", "tensor_cores", "bank_conflicts")]
+
+
+@pytest.mark.parametrize("path", ["tiling", "timing", "compare", *SLOW])  # a view of steps, a chart and two panes
+def test_guided_has_few_controls_and_no_probes_and_in_a_small_window_the_picture_keeps_its_height(visit, path):
+    page = visit(f"/{path}", depth="guided", viewport={"width": 1280, "height": 720})
+    assert depth_of(page) == "guided" and "depth" not in page.url
     if page.locator(".wg .guide").is_hidden():
         press(page, "g")
+    controls = page.evaluate(CONTROLS)
+    assert len(controls) <= MOST, controls
+    for hidden in ("More", "Loop", "Builds", "machine code →"):
+        assert hidden not in controls
+    assert not page.locator(".wg .code .probe").filter(visible=True).count()
     for size in SIZES.values():
         page.set_viewport_size(size)
         keeps_its_height(page, size)

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 from axe_playwright_python.base import AXE_SCRIPT
-from browser.conftest import SIZE, context_of, shown
+from browser.conftest import SIZE, context_of, empty, shown
 from browser.stepping import Requests, count, settled, walked
 from playwright.sync_api import expect
 
@@ -36,29 +36,41 @@ MEASURE = (HERE / "measure.js").read_text()  # what is not wholly in the window 
 
 
 PATHS = [path for path in STORIES if path != "start"]  # which has no stage
-# axe looks at every third page: what is around the picture is alike on all. So does the large window, which seldom cuts
-# what a laptop shows whole. The slow tests look at all pages, also in a window between two others.
+# axe looks at every sixth page: what is around the picture is alike on all. The large window, which seldom cuts what a
+# laptop shows whole, is for every third. The slow tests look at all pages, also in a window between two others.
 THIRD = PATHS[1::3]
-OF_AXE = [path if path in THIRD else pytest.param(path, marks=pytest.mark.slow) for path in PATHS]
+OF_AXE = [pytest.param(path, marks=[] if path in PATHS[1::6] else pytest.mark.slow) for path in PATHS]
 
 
-@pytest.fixture(scope="module", params=PATHS)
-def opened(request, browser, server):
-    """(path, page): a story's page, opened once for all that is looked at here; with what it asks in page.requests."""
-    context = context_of(browser, viewport=SIZE, color_scheme="light")
+@pytest.fixture(scope="module")
+def watched(browser):
+    """A page whose shifts, texts and requests are watched. A second story opens in it in half the time."""
+    context = context_of(browser, viewport=SIZE)
     page = context.new_page()
     page.errors, page.requests = [], Requests(page)
     page.on("pageerror", lambda error: page.errors.append(str(error)))
     page.add_init_script(WATCH)
+    yield page
+    context.close()
+
+
+@pytest.fixture(scope="module", params=PATHS)
+def opened(request, watched, server):
+    """(path, page): a story's page, opened once for all that is looked at here; with what it asks in page.requests."""
+    page = watched
+    page.set_viewport_size(SIZE)
+    page.emulate_media(color_scheme="light")
     page.goto(
         f"{server.url}/{request.param}{'?backend=cpu' if 'backend' in asks(request.param) else ''}", wait_until="commit"
     )
     shown(page, request.param)
     page.wait_for_selector(".wg .lead[aria-busy=true]", state="detached")  # asked for after the picture
-    page.requests.rest()
+    page.requests.rest(0.3)
     yield request.param, page
-    assert not page.errors
-    context.close()
+    errors = page.errors.copy()
+    page.errors.clear()
+    empty(page, server.url)
+    assert not errors
 
 
 def asks(path):

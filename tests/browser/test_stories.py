@@ -252,7 +252,7 @@ def test_digits_choose_a_picture_probe_lines_can_be_hidden_and_typing_does_not_s
     assert step_of(page) == 2
 
 
-def test_the_theme_switch_repaints_the_picture(visit):
+def test_the_theme_switch_repaints_the_picture_and_the_divider_is_dragged_and_moved_by_keys_and_kept(visit):
     page = visit(f"/tiling?{SMALL_URL}", color_scheme="light")
     pixels = "document.querySelector('.sheet canvas')?.toDataURL()"  # none for the moment of its repainting
     background = "getComputedStyle(document.querySelector('.wg .room button')).backgroundColor"
@@ -260,10 +260,6 @@ def test_the_theme_switch_repaints_the_picture(visit):
     page.emulate_media(color_scheme="dark")
     page.wait_for_function(f"{background} !== '{before}'", timeout=30_000)
     page.wait_for_function(f"before => ({pixels} ?? before) !== before", arg=light, timeout=30_000)
-
-
-def test_the_divider_is_dragged_and_moved_by_keys_and_kept(visit):
-    page = visit(f"/tiling?{SMALL_URL}")
     divider = page.get_by_role("separator")
     before = int(divider.get_attribute("aria-valuenow"))
     divider.focus()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from explainers.stories.timing import sweep_rows
+from explainers.stories.timing import sweeps as timed_sweeps
 from kernels.catalog import KERNELS, current, load_kernel
 from kernels.core.tolerance import OutputError
 from kernels.measure import bench_rows, sweeps
@@ -80,7 +80,7 @@ def bench_table():
     ]
     table = bench_rows.table(bench_rows.row(_timing(point), ROOFS) for point in dict.fromkeys(asked))
     where = tables.Provenance("A GPU of a formula", "580", "2026-11-22", "NVRTC 13.0", "2.11.0", roofs=ROOFS)
-    return sweep_rows.prepared(table, where, "recorded"), where
+    return timed_sweeps.prepared(table, where, "recorded"), where
 
 
 def _timing(point):

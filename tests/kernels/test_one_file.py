@@ -196,14 +196,13 @@ def test_a_family_that_nothing_knows_is_listed_and_inspected(family, kernels):
     tensors = {tensor["name"]: tensor for tensor in listed["odd"]["tensors"]}
     assert tensors["sun"]["dtype"] == "bfloat16" and tensors["sun"]["axes"] == ["plot", "sample"]
     assert tensors["light"]["initial"] == "zero" and listed["odd"]["launches"] == [{"entry": "odd", "item": "plot"}]
-    assert listed["odd"]["problem"]["ticks"] == listed["odd"]["problem"]["samples"]
     facts = json.loads(kernels("inspect", family / "odd_family" / "odd.cu", "--json", folders=family))
     assert facts["kernel"] == "odd"
 
 
 def test_a_scope_names_the_items_of_a_new_family_and_one_that_is_not_there_is_told(family, kernels):
     facts = json.loads(
-        kernels("run", "odd", "--backend", "cpu", "--scope", "plot=1:2", "--set", "ticks=8", "--json", folders=family)
+        kernels("run", "odd", "--backend", "cpu", "--scope", "plot=1:2", "--set", "samples=8", "--json", folders=family)
     )
     assert (facts["scope"]["first"], facts["scope"]["count"], facts["problem"]["samples"]) == (1, 2, 8)
     assert "This run has plots 0 to 2" in kernels(

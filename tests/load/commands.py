@@ -75,7 +75,7 @@ def _bench(chance: random.Random) -> list[str]:
     kernel = chance.choice(NAMES)
     made = [kernel, *_sets(chance, kernel), *_sets(chance, kernel, "--sweep")]
     if chance.random() < 0.3:
-        made += [chance.choice(("--out", "--against", "--baseline")), chance.choice(PLACES)]
+        made += [chance.choice(("--out", "--against")), chance.choice(PLACES)]
     return made
 
 

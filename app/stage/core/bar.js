@@ -1,6 +1,6 @@
 // The bar: play, pause, speed, scrub, and the step's sentence. It sets the step of the clock.
 import { makePauseAt } from './marks.js';
-import { button, element } from './paint.js';
+import { button, element, listen } from './paint.js';
 
 const SPEEDS = [1 / 8, 1 / 4, 1 / 2, 1, 2, 4, 10, 30]; // steps a second
 const TICKS = 16; // at most, on the slider
@@ -151,19 +151,29 @@ export function makeBar({ clock, onRest }) {
   root.onclick = (/** @type {any} */ { target }) => actions[target.closest('[data-action]')?.dataset.action]?.();
   range.oninput = () => clock.set(+range.value, 'user');
 
+  let said = ''; // by a picture under a hand, in place of the step's sentence
+  const showSentences = (/** @type {number} */ step) =>
+    [...sentences.children].forEach((box, side) => {
+      const now = told[side][step] ?? told[side][0],
+        [status] = box.children;
+      status.lastChild.textContent = said || (now?.sentence ?? '');
+      status.title = said ? '' : (now?.details ?? '');
+      status.firstChild.textContent = now?.wrong && !said ? 'Wrong here. ' : '';
+      status.ariaLive = said ? 'off' : 'polite'; // the hand's own control says what it does
+      box.classList.toggle('wrong', !!now?.wrong);
+    });
+  const unsay = listen(clock, 'said', ({ detail }) => {
+    if (said === detail) return;
+    said = detail;
+    showSentences(clock.step);
+  });
   const unfollow = clock.follow(step => {
     const name = clock.titles[step] ?? '';
     range.value = step;
     count.textContent = `${clock.number} / ${clock.last}`;
     title.textContent = title.title = name;
     range.setAttribute('aria-valuetext', `step ${clock.number} of ${clock.last}, ${name}`);
-    [...sentences.children].forEach((box, side) => {
-      const now = told[side][step] ?? told[side][0];
-      box.firstChild.lastChild.textContent = now?.sentence ?? '';
-      box.firstChild.title = now?.details ?? '';
-      box.firstChild.firstChild.textContent = now?.wrong ? 'Wrong here. ' : '';
-      box.classList.toggle('wrong', !!now?.wrong);
-    });
+    showSentences(step);
     schedule();
   });
 
@@ -223,6 +233,7 @@ export function makeBar({ clock, onRest }) {
       stop();
       clearTimeout(rest);
       unfollow();
+      unsay();
       pauseAt.unmount();
     },
   };

@@ -13,9 +13,8 @@
 //     over(g, {step, at, paint}): what is drawn over the marks, such as the cursor
 //     kinds: how marks of the view's own kinds are drawn (kinds.js)
 //     ms(step): how long the way to a step takes
-//     locate(x, y) -> the thing at a point, or null: a plain object, such as
-//       {tensor: 'Q', query: 3, dim: 5}. Without it, the topmost area there (areas.js): a mark with
-//       a datum, or one of areas({step, ...}) of a view that draws.
+//     areas({step, ...}) -> the areas of things of a view that draws (areas.js). A mark with a datum is
+//       one, too. The thing at a point is the topmost area there, such as {tensor: 'Q', query: 3}.
 //     describe(thing, step) -> text: its coordinate and exact value, for the tip and the pin.
 //       Without it, the tip of the area.
 //     label(step) -> text: the alternative for a reader who cannot see the canvas
@@ -28,7 +27,7 @@
 // way and has its tip announced, Enter clicks it. A test finds a thing by
 // document.querySelector(".wg").stage.clock.where(title, {tensor: 'Q', query: 3, dim: 5})
 import { rectsOf, thingAt, tipOf } from './areas.js';
-import { canvasCovers, matches, outer, patches } from './covers.js';
+import { canvasCovers, matches, outer } from './covers.js';
 import { paintMarks } from './kinds.js';
 import { element, textSize, theme } from './paint.js';
 import { MOVES } from './points.js';
@@ -57,12 +56,9 @@ export function canvasView(host, { clock }, view) {
     drawn = -1, // the step whose marks are there; -1: none in this layout
     origin = -1; // the step before it, where it moves from
   const same = (a, b) => a && b && JSON.stringify(a.thing) === JSON.stringify(b.thing);
-  const locate = view.locate ?? ((x, y) => thingAt(areas, x, y)),
-    describe = view.describe ?? (thing => tipOf(areas, thing));
-  // The rectangles of the things that match any of some: of their areas, or pixel by pixel. A thing
-  // in a larger one that matches has none of its own.
-  const placesOf = wanted =>
-    view.locate ? patches(view.locate, wanted, size.width, tall) : outer(rectsOf(areas, wanted));
+  const describe = view.describe ?? (thing => tipOf(areas, thing));
+  // The rectangles of the things that match any of some. A thing in a larger one that matches has none of its own.
+  const placesOf = wanted => outer(rectsOf(areas, wanted));
   const covers = canvasCovers(clock, placesOf);
 
   const clean = () => {
@@ -92,7 +88,9 @@ export function canvasView(host, { clock }, view) {
       marks = view.marks(now(step)).filter(mark => !mark.hint || !clock.covers.length);
     areas = [...(view.areas?.(now(step)) ?? []), ...marks.filter(mark => mark.datum)];
     [drawn, origin] = [step, before === step ? origin : before];
-    if (before === step && least === 1) motion.change(marks);
+    if (view.live)
+      motion.show(marks); // the view moves them itself
+    else if (before === step && least === 1) motion.change(marks);
     else if (before >= 0 && Math.abs(step - before) === 1)
       motion.go(marks, { ms: view.ms?.(step), back: step < before });
     else motion.show(marks);
@@ -136,7 +134,7 @@ export function canvasView(host, { clock }, view) {
     tip.style.top = `${below + tip.offsetHeight > seen ? Math.max(0, where.y - tip.offsetHeight - 10) : below}px`;
   };
   const point = (x, y) => {
-    const thing = locate(x, y);
+    const thing = thingAt(areas, x, y);
     return thing && { x, y, thing };
   };
   const press = at => {
@@ -205,7 +203,7 @@ export function canvasView(host, { clock }, view) {
           [x + 0.5, y + 0.5],
           [x + w / 2, y + h / 2],
           [x + w - 0.5, y + h - 0.5],
-        ].map(([x, y]) => ({ x, y, thing: locate(x, y) })),
+        ].map(([x, y]) => ({ x, y, thing: thingAt(areas, x, y) })),
       )
       .filter(({ thing }) => thing && matches(thing, what));
     if (!found.length) return null;

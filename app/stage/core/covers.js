@@ -47,36 +47,6 @@ export function hiding(words) {
 }
 
 /**
- * The rectangles of the wanted things in a picture, in pixels.
- * @param {(x: number, y: number) => any} locate
- * @param {Record<string, any>[]} wanted
- * @param {number} width
- * @param {number} height
- */
-export function patches(locate, wanted, width, height) {
-  const found = [];
-  let above = new Map(); // 'x width' -> the rectangle that ends in the row above
-  for (let y = 0; wanted.length && y < height; y++) {
-    const here = new Map();
-    let from = -1;
-    for (let x = 0; x <= width; x++) {
-      const thing = x < width ? locate(x + 0.5, y + 0.5) : null,
-        hit = !!thing && wanted.some(one => matches(thing, one));
-      if (hit && from < 0) from = x;
-      if (hit || from < 0) continue;
-      const key = `${from} ${x - from}`,
-        rect = above.get(key) ?? { x: from, y, w: x - from, h: 0 };
-      if (!rect.h) found.push(rect);
-      rect.h = y + 1 - rect.y;
-      here.set(key, rect);
-      from = -1;
-    }
-    above = here;
-  }
-  return found;
-}
-
-/**
  * The rectangles that are in no larger one.
  * @param {{x: number, y: number, w: number, h: number}[]} rects
  */

@@ -8,8 +8,7 @@ export function decode(buffer) {
   const restore = value => {
     if (value === null || typeof value !== 'object') return value;
     if (value.$column) return numbers.subarray(value.$column[0], value.$column[0] + value.$column[1]);
-    for (const [key, inner] of Object.entries(value))
-      value[key] = key === 'frames' && inner === true ? content.frames : restore(inner);
+    for (const [key, inner] of Object.entries(value)) value[key] = restore(inner);
     return value;
   };
   if (content.frames?.$rows !== undefined) {
@@ -19,5 +18,7 @@ export function decode(buffer) {
       Object.fromEntries(fields.flatMap(([name, [values, at]]) => (at[n] < 0 ? [] : [[name, values[at[n]]]]))),
     );
   }
-  return restore(content);
+  restore(content);
+  for (const { meta } of content.views ?? []) meta.frames ??= content.frames;
+  return content;
 }

@@ -181,7 +181,7 @@ export class Marks {
   /**
    * @param {string} id
    * @param {string} kind
-   * @param {number[]} rect
+   * @param {number[] | null} rect null: of a kind with points
    * @param {Record<string, any>} [more]
    */
   add(id, kind, rect, more) {

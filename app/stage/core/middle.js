@@ -109,7 +109,6 @@ export class Middle {
   }
   /** @param {story.View} view */
   drawView(view) {
-    const { content } = this.stage;
     const host = element('div', {
       class: 'view',
       'data-view': view.kind,
@@ -117,8 +116,7 @@ export class Middle {
     });
     viewOf(view.kind).then(module => {
       if (!host.isConnected) return;
-      const meta = view.meta.frames ? view.meta : { ...view.meta, frames: content.frames };
-      const made = module.default(host, { ...view, meta }, this.stage.context());
+      const made = module.default(host, view, this.stage.context());
       this.ends.push(() => made.unmount());
     }, unfetched(host));
     return host;

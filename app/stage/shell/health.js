@@ -29,7 +29,7 @@ const table = (heads, rows) => {
   return element('table', {}, element('thead', {}, head), element('tbody', {}, ...body));
 };
 
-/** @param {Record<string, any>} status app/classroom/figures.py */
+/** @param {Record<string, any>} status app/classroom/routes.py */
 function draw({ sessions, minutes, web_bytes, worker_bytes, free_bytes, ...status }) {
   /** @type {any[]} */ const devices = status.devices;
   /** @type {any[]} */ const classes = status.classes;

@@ -132,8 +132,7 @@ export class Question {
   }
   /** @param {web.Waiting} waiting */
   wait({ key, seconds, place, running, why }) {
-    const { base, story, start } = this.app;
-    if (story.path === 'start') return start.meanwhile();
+    const { base, story } = this.app;
     if (seconds < 1) return;
     const ahead = place ? `${place} ${place === 1 ? 'goes' : 'go'} before it` : 'it is the next',
       time = `${Math.round(seconds)} s so far.`;

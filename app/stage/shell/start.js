@@ -1,15 +1,14 @@
-// The start page: a run that moves, what attention computes and what a GPU is, the ladder of
+// The start page: a race that moves, what attention computes and what a GPU is, the ladder of
 // kernels, the rail as cards.
 import { askUntilDone } from './fetching.js';
 import { showBlocks } from '../core/blocks.js';
 import { LABELS, PROVENANCE } from '../core/data.js';
 import { inMinutes, linkOf, progress } from './course.js';
 import { keyList } from './keys.js';
-import { amount, button, element, figure, svgElement, way } from '../core/paint.js';
+import { amount, button, element, figure, listen, svgElement, way } from '../core/paint.js';
 import { viewOf } from '../core/views.js';
 
-const PACE = 2,
-  HELD = 1600; // steps a second; milliseconds that the last step stays
+const PERIOD = 2600; // milliseconds of a step of the race
 
 /** @param {App} app */
 export function makeStart(app) {
@@ -18,10 +17,9 @@ export function makeStart(app) {
   const still = matchMedia('(prefers-reduced-motion: reduce)'),
     { stops } = course,
     [firstStop] = stops;
-  const host = element('div', { class: 'view', 'data-view': 'matrices' });
-  const sentence = element('p', { class: 'sentence' }),
-    from = element('p', { class: 'from' }),
-    headline = element('p', { class: 'headline' });
+  const host = element('div', { class: 'view', 'data-view': 'race' });
+  const sentence = element('h1', { class: 'sentence', 'aria-live': 'polite' }),
+    from = element('p', { class: 'from' });
   const toggle = button('Pause', () => play(!playing), {
     'data-action': 'play',
     'aria-pressed': 'true',
@@ -45,34 +43,23 @@ export function makeStart(app) {
     element(
       'section',
       { class: 'alive' },
-      element(
-        'div',
-        { class: 'words' },
-        element('h1', {}, 'Watch real attention kernels run, one step at a time'),
-        element(
-          'p',
-          {},
-          'Warpglass compiles CUDA kernels, runs them, and shows each step: every tile, ' +
-            'every running max, every address, every byte. Every number comes from a run of ' +
-            'the kernel next to it, and says where it ran.',
-        ),
-        element('p', { class: 'go' }, begin),
-        headline,
-        element('div', { class: 'now' }, toggle, sentence),
-        from,
-      ),
+      sentence,
       element('div', { class: 'moving' }, host),
+      element('p', { class: 'go' }, toggle, begin),
+      element(
+        'p',
+        {},
+        'Warpglass compiles CUDA attention kernels, runs them, and shows each step: every tile, every running max, ' +
+          'every address, every byte. Each number says where it comes from: a run, a recording, or a model.',
+      ),
+      from,
     ),
     minute(),
     element(
       'section',
       {},
       element('h2', {}, 'One idea at a time'),
-      element(
-        'p',
-        {},
-        'The same attention, written again and again. Each kernel changes one thing of the kernel before.',
-      ),
+      element('p', {}, 'The same attention, written again and again. Each kernel says what it changes.'),
       ladder,
     ),
     element(
@@ -112,31 +99,32 @@ export function makeStart(app) {
   /** @type {(() => void) | null} */ let whereEnd = null;
   let playing = false,
     timer = 0,
-    shown = false,
-    live = false,
-    asked = false;
+    shown = false;
 
   const tick = () => {
     clearTimeout(timer);
     if (!playing || !shown) return;
-    const last = clock.step >= clock.count - 1;
-    timer = setTimeout(
-      () => {
-        clock.set(last ? 0 : clock.step + 1, 'idle');
-        tick();
-      },
-      last ? HELD : 1000 / PACE,
-    );
+    if (clock.step >= clock.count - 1) return play(false);
+    timer = setTimeout(() => {
+      clock.set(clock.step + 1, 'idle');
+      tick();
+    }, PERIOD);
   };
   const play = (/** @type {boolean} */ yes) => {
+    if (yes && clock.step >= clock.count - 1) clock.set(0, 'user');
     playing = yes;
-    clock.pace = yes ? PACE : 0;
     toggle.textContent = yes ? 'Pause' : 'Play';
     toggle.setAttribute('aria-pressed', String(yes));
     tick();
   };
-  const unfollow = clock.follow(step => {
-    if (shown && drawn) sentence.textContent = drawn.frames[step]?.sentence ?? '';
+  const frame = () => drawn?.views[0].meta.frames[clock.step];
+  const unfollow = clock.follow(() => {
+    if (shown && drawn) sentence.textContent = frame().sentence;
+  });
+  const unsay = listen(clock, 'said', ({ detail }) => {
+    if (!shown || !drawn) return;
+    if (detail) play(false); // the race is in the reader's hand
+    sentence.textContent = detail || frame().sentence;
   });
 
   const drawCards = () => {
@@ -167,19 +155,17 @@ export function makeStart(app) {
       ),
     );
   };
-  /** @param {Content} content @param {boolean} ours made here and now */
-  const draw = async (content, ours) => {
-    const { frames, provenance } = content,
+  const draw = async (/** @type {Content} */ content) => {
+    const { provenance } = content,
       [picture] = content.views,
+      { frames } = picture.meta,
       module = await viewOf(picture.kind);
-    if (!shown || (live && !ours)) return;
-    [live, drawn] = [ours, content];
+    if (!shown) return;
+    drawn = content;
     clock.load(frames);
     view?.unmount();
-    const meta = picture.meta.frames ? picture.meta : { ...picture.meta, frames };
-    view = module.default(host, { ...picture, meta }, { ...stage.context(content), change() {} });
-    clock.set(0, 'jump');
-    headline.textContent = content.headline;
+    view = module.default(host, picture, { ...stage.context(content), change() {} });
+    clock.set(still.matches ? clock.count - 1 : 0, 'jump');
     host.dataset.alive = provenance?.label ?? '';
     if (provenance) from.replaceChildren(labelled(provenance.label), ` ${provenance.said}`);
     play(!still.matches);
@@ -194,7 +180,7 @@ export function makeStart(app) {
       drawLadder();
     },
     leave() {
-      shown = live = asked = false;
+      shown = false;
       node.hidden = true;
       play(false);
       view?.unmount();
@@ -203,25 +189,17 @@ export function makeStart(app) {
     },
     // The theme has changed.
     repaint() {
-      if (shown && drawn) draw(drawn, live);
-    },
-    // Until the run is there: a recording of one, if there is any.
-    async meanwhile() {
-      if (drawn || asked) return;
-      asked = true;
-      const question = { path: 'start', params: { backend: 'recorded' } },
-        wanted = () => shown && !live,
-        { bundle } = await askUntilDone(base, question, () => {}, wanted);
-      if (bundle && wanted()) draw(await stage.load(bundle), false);
+      if (shown && drawn) draw(drawn);
     },
     show(/** @type {Content} */ content) {
-      draw(content, true);
+      draw(content);
       whereEnd?.();
       whereEnd = showBlocks(where, content.side, stage.context(content));
     },
     unmount() {
       play(false);
       unfollow();
+      unsay();
       view?.unmount();
     },
   };

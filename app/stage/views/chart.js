@@ -35,10 +35,9 @@ export default function (host, { meta, title }, context) {
     const at = sorted.map(row => Math.log(row[value]));
     for (let n = 1; n < at.length; n++) at[n] = Math.max(at[n], at[n - 1] + gap);
     for (let n = at.length - 1; n >= 0; n--) at[n] = Math.min(at[n], n + 1 < at.length ? at[n + 1] - gap : high);
-    made.view.data(
-      'ends',
-      sorted.map((row, n) => ({ ...row, beside: Math.exp(at[n]) })),
-    );
+    // without the mark by which Vega knows a row: it would keep the row as it was
+    const plain = sorted.map((row, n) => ({ ...Object.fromEntries(Object.entries(row)), beside: Math.exp(at[n]) }));
+    made.view.data('ends', plain);
   };
   const fit = () => {
     made.view.width(sheet.clientWidth).height(sheet.clientHeight);

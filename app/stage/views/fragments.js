@@ -4,10 +4,10 @@
 // the row of B that it takes: two numbers, and their product as a bar. A click chooses an element and tells its way.
 import { canvasView } from '../core/canvas.js';
 import { matches } from '../core/covers.js';
-import { colourOf } from './backward_memory.js';
-import { blend, PALETTE, exact, figure, number, rgb, smallText, theme } from '../core/paint.js';
+import { blend, COLOURS, PALETTE, exact, figure, number, rgb, smallText, theme } from '../core/paint.js';
 import { fragmentsLayout, numberSize } from './layouts/fragments.js';
 
+const colourOf = part => COLOURS[part.replace(/^d(?=[A-Z])/, '')] ?? PALETTE.tensors.other; // a gradient has its tensor's
 const LANES = 32,
   K = 16,
   BANKS = 32,
@@ -60,18 +60,19 @@ export default function (host, { meta, columns }, context) {
   };
   const factors = (f, i, j) =>
     Array.from({ length: K }, (_, k) => [taken(...element(f, 'A', i, k)), taken(...element(f, 'B', k, j))]);
-  // An element of C at a step: before the product, added by it, after it; and at the end of its tile.
+  // An element of C at a step: before the product and after it, and at the end of its tile.
   const sumsOf = (step, i, j) => {
     const n = Math.min(step, frames.length - 1),
       [before, after, end] = columns.places.subarray(3 * n, 3 * n + 3),
       at = i * (frames[n].cols[1] - frames[n].cols[0]) + j,
-      ends = name => (end < 0 ? NaN : columns[name][end + at]);
+      ends = name => (end < 0 ? NaN : columns[name][end + at]),
+      logged = ends('logged'),
+      due = ends('due');
     return {
       before: before < 0 ? 0 : columns.c[before + at],
-      added: columns.added[after + at],
       after: columns.c[after + at],
       last: end >= 0,
-      ...{ due: ends('due'), logged: ends('logged'), error: ends('error') },
+      ...{ logged, due: Number.isNaN(due) ? logged : due, error: ends('error') },
     };
   };
   const valueAt = (f, step, part, i, j) => (part === 'C' ? sumsOf(step, i, j).after : taken(...element(f, part, i, j)));
@@ -178,27 +179,14 @@ export default function (host, { meta, columns }, context) {
       head = `${title(f, part, i, j)}${part === 'C' ? '' : ` = ${exact(valueAt(f, step, part, i, j))}`}`;
     return `${head}: ${(part === 'C' ? ofC(f, step, i, j) : way(f, part, i, j)).join('\n')}`;
   };
-  // The same in a few sentences. The exact numbers are in the tip.
-  const shortlyC = (f, step, i, j, holder) => {
-    const { before, after, last, due, logged } = sumsOf(step, i, j),
-      said = [
-        `${title(f, 'C', i, j)}: ${holder ? `in ${holder}` : 'no lane logs it'}.`,
-        `This product takes it from ${figure(before, 4)} to ${figure(after, 4)}.`,
-      ];
-    if (!last || !holder || Number.isNaN(logged)) return said.join(' ');
-    if (kinds[f.phase].scaled)
-      said.push(`Times ${scale}, it is ${f.phase === 'S' ? 'the score ' : ''}${figure(due, 4)}.`);
-    said.push(`The kernel logged ${figure(logged, 4)}.`);
-    return said.join(' ');
-  };
-  // The same in a line: from place to place.
-  const shortly = (step, { part, i, j }) => {
+  // The same in a line, under the picture.
+  const shortly = (step, thing) => {
     const f = frameAt(step),
+      { part, i, j } = thing,
       [name, row, col] = element(f, part, i, j),
       holder = who(f, part, i, j);
-    if (part === 'C') return shortlyC(f, step, i, j, holder);
-    if (!bases[partOf(name)] || has(name, 'byte', place(name, row, col)) < 0)
-      return `${told(step, { part, i, j }).replaceAll('\n', '; ')}.`;
+    if (part === 'C' || !bases[partOf(name)] || has(name, 'byte', place(name, row, col)) < 0)
+      return `${told(step, thing).replaceAll('\n', '; ')}.`;
     const { at, byte, bank, piece, to, fetch } = lies(name, row, col);
     const stops = [
       `global memory, element ${number(at)}`,
@@ -388,7 +376,7 @@ export default function (host, { meta, columns }, context) {
     const x = box.A.x,
       wide = box.A.w + 0.6 * em,
       all = factors(f, r, c),
-      { before, added, after } = sumsOf(step, r, c),
+      { before, after } = sumsOf(step, r, c),
       lines = linesOf(all, along, f.k, box.B.h / (K + 1) < ROOMY * em),
       high = Math.min(lines.length < K ? 1.9 * em : Infinity, box.B.h / (lines.length + 1)),
       top = box.B.y + high; // below the heads
@@ -396,12 +384,12 @@ export default function (host, { meta, columns }, context) {
     g.font = `600 ${em}px ${paint.font}`;
     const fitting = said => said.find(one => g.measureText(one).width <= wide) ?? said.at(-1),
       from = `row ${f.rows[0] + r} of ${labels.A} \u00d7 column ${f.cols[0] + c} of ${labels.B}`,
-      equals = sum_bits === 16 ? ', rounded to fp16:' : ' =';
+      rounded = sum_bits === 16 ? ', rounded to fp16' : '';
     g.fillText(fitting([`${named(f, r, c)} = ${from}`, `${partOf(f.phase)}: ${from}`]), x, box.B.y - 0.9 * em, wide);
     g.fillText(
       fitting([
-        `before ${short(before)} + this product ${short(added)}${equals} after ${short(after)}`,
-        `${short(before)} before + ${short(added)}${equals} ${short(after)} after`,
+        `before this product ${short(before)}, after it ${short(after)}${rounded}`,
+        `${short(before)}, then ${short(after)}`,
       ]),
       x,
       top + high * lines.length + 1.25 * em,
@@ -483,7 +471,9 @@ export default function (host, { meta, columns }, context) {
     return covered(thing) ? '' : shortly(step, thing);
   };
   const label = step =>
-    frames.length ? `${frameAt(step).title}. ${frameAt(step).sentence} ${said(step)}` : 'No product.';
+    frames.length
+      ? `${context.stage.frames[step].title}. ${context.stage.frames[step].sentence} ${said(step)}`
+      : 'No product.';
   const legend = [
     ['', `number and colour: the lane${group ? '' : '. A cell is two neighbouring numbers'}`],
     ['border:1px solid currentColor', 'all numbers of this lane'],

@@ -8,7 +8,7 @@ from app.choices.page import Descriptions, Page, State
 from app.choices.recordings import is_recorded
 from app.stories.block_table import history
 from app.stories.block_table.history import LAST, REQUESTS
-from explainers.stories.block_table import page_reads, ranges, story
+from explainers.stories.block_table import ranges, story
 from explainers.story import probed
 from kernels.catalog import Catalog
 from kernels.core.fields import fields_of
@@ -24,20 +24,19 @@ VIEWS = {
     "ranges": "Equal ranges (V3)",
     "prefix": "Shared prefix (V3)",
     "heads": "Grouped heads",
-    "reads": "Readers of a page",
 }
 CHURN, ONE_LONG = "churn", "one_long"  # tables that name pages in no order, and a context for partitions
 ANY = 100  # a sequence that nobody chose: the second one, or the longest one next to its partitions
 MODELLED = ("cache", "serving")  # the views without a kernel
 WITH_RANGES = ("ranges", "prefix")  # the views of a kernel with a work list
 ONE_HEAD = ("walk", "partitions", *WITH_RANGES)  # the views that follow one query head of one sequence
-READS_DTYPE = "float16"  # every kernel of "Readers of a page" takes this type
+READERS = "reads"  # a former view of who reads a page, in old links
 HEADS = (1, 2, 4, 8, 16, 32)
 GIVEN = ("context_lens", "num_blocks", "block_tables", "token_ids", "families", "numbers")  # fields that the cache sets
 
 
 OWN = {
-    "view": Choice("walk", tuple(VIEWS), stays=True),
+    "view": Choice("walk", tuple(VIEWS), stays=True, also=READERS),
     "scenario": Choice(CHURN, (*PRESETS, *SERVED, REQUESTS)),
     "requests": Choice(
         "S 1 40 0, A 2 6 8 S, B 3 10 6 S, C 4 20 5",
@@ -76,13 +75,6 @@ def view_of(catalog: Catalog, kernel: KernelSpec) -> dict[str, object]:
 
 
 @lru_cache(maxsize=2)
-def page_readers(catalog: Catalog) -> tuple[KernelSpec, ...]:
-    """The kernels whose reads of a page are counted. Their problems come from a cache."""
-    kernels = probed.accepting(page_reads, catalog.kernels).values()
-    return tuple(kernel for kernel in kernels if kernel.problem_type.attends_to_cache())
-
-
-@lru_cache(maxsize=2)
 def walkers(catalog: Catalog) -> dict[str, KernelSpec]:
     """The kernels of the page: all with the problem of the first kernel that walks a block table."""
     walked = probed.first(story.STORY, catalog.kernels)
@@ -107,8 +99,6 @@ def _of_problem(page: Page, state: State) -> Descriptions:
     """The fields of the problem, as far as the view's kernel takes them."""
     view, found = state["view"], Descriptions()
     most_group = state["num_heads"]
-    if view == "reads":
-        found["dtype"] = {"kind": "select", "options": {READS_DTYPE: READS_DTYPE}}
     if view in WITH_RANGES:
         kernel = kernels_with_ranges(page.catalog)[view]
         most_group = kernel.problem_type.cache_use.most_group

@@ -4,7 +4,7 @@ from app.choices.choice import of_field
 from app.choices.page import Correction, Page, State, put
 from app.choices.recordings import is_recorded
 from app.stories.block_table import choices, history
-from app.stories.block_table.choices import ANY, CHURN, GIVEN, HEADS, MODELLED, ONE_LONG, OWN, READS_DTYPE, WITH_RANGES
+from app.stories.block_table.choices import ANY, CHURN, GIVEN, HEADS, MODELLED, ONE_LONG, OWN, READERS, WITH_RANGES
 from app.stories.block_table.history import LAST, REQUESTS, SHARED
 from kernels.core.fields import fields_of, write_value
 from kernels.core.spec import KernelSpec
@@ -32,13 +32,13 @@ def correct(page: Page, state: State) -> Corrections:
 
 
 def _correct_view(page: Page, state: State) -> Corrections:
-    view, corrections = state["view"], Corrections()
+    corrections = Corrections()
+    if state["view"] == READERS:
+        corrections.append(put(state, "view", "heads", "Now heads counts the reads of K and V."))
+    view = state["view"]
     if view == "serving" and state["scenario"] not in (*SERVED, REQUESTS):
         rule = f"Serving has {', '.join((*SERVED, REQUESTS))}."
         corrections.append(put(state, "scenario", next(iter(SERVED)), rule))
-    if view == "reads" and state["dtype"] != READS_DTYPE and not is_recorded(state):
-        rule = f"Here it is {READS_DTYPE}: all these kernels take it."
-        corrections.append(put(state, "dtype", READS_DTYPE, rule))
     if view in WITH_RANGES and not is_recorded(state):
         kernel = choices.kernels_with_ranges(page.catalog)[view]
         corrections += _correct_fields(page, state, kernel) + _correct_group(state, kernel)

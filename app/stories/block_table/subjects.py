@@ -16,11 +16,9 @@ from explainers.stories.block_table.subjects import (
     Heads,
     Partitions,
     Ranges,
-    Reads,
     Serving,
     Subject,
     Walk,
-    not_shown,
 )
 from kernels.core.fields import fields_of
 from kernels.core.request import Request
@@ -29,7 +27,7 @@ from kernels.core.spec import KernelSpec
 from kernels.errors import ProblemError
 from kernels.kv_cache.layout import Layout
 from kernels.kv_cache.manager import KVCache
-from kernels.kv_cache.scenarios import PRESETS, SHOWN_RANGES, Scenario
+from kernels.kv_cache.scenarios import PRESETS, Scenario
 from kernels.recordings import run_index
 
 
@@ -64,8 +62,6 @@ class Moment:
         changes: of the problem's fields.
         """
         kernel = kernel or self.page.kernel_of(self.state)
-        if "ranges" in fields_of(kernel.problem_type):
-            changes = {"ranges": SHOWN_RANGES, **changes}
         problem = self.problem(cache or self.cache, kernel, **changes)
         settings = tuple(self.page.settings_of(self.state, kernel=kernel).items())
         head = self.state["sequence"] * self.state["num_heads"] + self.state["head"]
@@ -100,10 +96,6 @@ class Moment:
             return self.problem(filled, self.page.kernel_of(self.state)).layout if filled else None
         except ProblemError:
             return None
-
-    def ratios(self) -> list[int]:
-        """Numbers of KV heads: as many as query heads, the chosen number, and one."""
-        return list(dict.fromkeys((self.state["num_heads"], self.state["num_kv_heads"], 1)))
 
     def first_kernel(self, accepts: Callable[[KernelSpec], bool]) -> KernelSpec:
         return next(kernel for kernel in self.page.kernels.values() if accepts(kernel))
@@ -160,23 +152,8 @@ def _partitions(moment: Moment) -> Partitions:
 
 def _heads(moment: Moment) -> Heads:
     kernel = moment.first_kernel(partitions.accepts_whole)
-    return Heads(tuple(moment.whole_request(kernel, num_kv_heads=count) for count in moment.ratios()))
-
-
-def _reads(moment: Moment) -> Reads:
-    requests: list[Request] = []
-    absent: list[str] = []
-    ratios = moment.ratios()
-    for kernel in choices.page_readers(moment.page.catalog):
-        refused: dict[str, list[int]] = {}
-        for heads in ratios:
-            try:
-                requests.append(moment.whole_request(kernel, num_kv_heads=heads))
-            except ProblemError as error:
-                refused.setdefault(error.brief, []).append(heads)
-        absent += [not_shown(kernel, heads if heads != ratios else [], why) for why, heads in refused.items()]
-    tables = tuple(sequence.table for sequence in moment.cache.sequences)
-    return Reads(tuple(requests), tuple(absent), *moment.sequences(), tables)
+    ratios = dict.fromkeys((moment.state["num_heads"], moment.state["num_kv_heads"], 1))
+    return Heads(tuple(moment.whole_request(kernel, num_kv_heads=count) for count in ratios))
 
 
 def _ranges(moment: Moment) -> Ranges:
@@ -194,5 +171,4 @@ _SUBJECTS: dict[str, Callable[[Moment], Subject]] = {
     "partitions": _partitions,
     **dict.fromkeys(WITH_RANGES, _ranges),
     "heads": _heads,
-    "reads": _reads,
 }

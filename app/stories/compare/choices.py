@@ -10,6 +10,7 @@ from app.stories.compare import timed
 from explainers.models import tiling
 from explainers.stories.bank_conflicts import padding
 from explainers.stories.compare import pair_times, two_kernels
+from explainers.stories.compare.pair_times import PairRow
 from explainers.story import probed
 from kernels.catalog import Catalog
 from kernels.core.fields import fields_of, quoted
@@ -100,7 +101,7 @@ def correct(page: Page, state: State) -> list[Correction]:
             state[name] = ""
     if by_matrices(page, state):
         return corrections + places.correct(page, state)
-    return corrections + items.correct(page, state, lambda page, state: {"at_item": _last_item(page, state)})
+    return corrections + places.correct(page, state, lambda page, state: {"at_item": _last_item(page, state)})
 
 
 def adapt(page: Page, state: State, name: str) -> None:
@@ -113,41 +114,31 @@ def adapt(page: Page, state: State, name: str) -> None:
 
 
 def _take(page: Page, state: State, name: str) -> None:
-    """Takes the constants of a what-if or of `as timed`, in place. The choice then holds no value. Raises
-    ProblemError."""
+    """Takes the constants of a what-if, or the problem and the constants of `as timed`, in place. The choice then holds
+    no value. Raises ProblemError."""
     value = state.get(name, "")
     if not value or name not in (AS_TIMED, *WHAT_IFS.values()):
         return
-    if name != AS_TIMED:
-        _take_what_if(page, state, name[0], value)
-    elif value == TIMED:
-        _take_timed(page, state)
-    else:
-        raise ProblemError(f"{name} is {quoted(value)}. It can only be {TIMED}.")
+    what_ifs = {} if name == AS_TIMED else {c.name: c for c in page.kernel_of(state, name[0]).what_ifs}
+    allowed = [TIMED] if name == AS_TIMED else [NONE, *what_ifs]
+    if value not in allowed:
+        raise ProblemError(f"{name} is {quoted(value)}. It must be one of {', '.join(allowed)}.")
+    for constant in what_ifs.values():
+        broken = value == constant.name
+        state[constant_name(name[0], constant.name)] = broken_value(constant) if broken else constant.default
+    if name == AS_TIMED:
+        row, reason = _timed(page, state)
+        if row is None:
+            raise ProblemError(f"{reason[0].upper()}{reason[1:]}.")
+        values = pair_times.problem_of(row, page.kernel_of(state).problem_type).values()
+        state.update({field: values[field] for field in page.fields(state)})
+        for number, side in enumerate(page.sides):
+            settings = pair_times.settings_of(row, number)
+            state.update({constant_name(side, constant): chosen for constant, chosen in settings.items()})
     state[name] = ""
 
 
-def _take_what_if(page: Page, state: State, side: str, value: str) -> None:
-    what_ifs = {constant.name: constant for constant in page.kernel_of(state, side).what_ifs}
-    if value not in (NONE, *what_ifs):
-        raise ProblemError(f"{WHAT_IFS[side]} is {quoted(value)}. It must be one of {', '.join((NONE, *what_ifs))}.")
-    for constant in what_ifs.values():
-        broken = value == constant.name
-        state[constant_name(side, constant.name)] = broken_value(constant) if broken else constant.default
-
-
-def _take_timed(page: Page, state: State) -> None:
-    row, reason = _timed(page, state)
-    if row is None:
-        raise ProblemError(f"{reason[0].upper()}{reason[1:]}.")
-    values = pair_times.problem_of(row, page.kernel_of(state).problem_type).values()
-    state.update({name: values[name] for name in page.fields(state)})
-    for number, side in enumerate(page.sides):
-        settings = pair_times.settings_of(row, number)
-        state.update({constant_name(side, name): value for name, value in settings.items()})
-
-
-def _timed(page: Page, state: State) -> tuple[timed.Row | None, str]:
+def _timed(page: Page, state: State) -> tuple[PairRow | None, str]:
     """`timed.settable` of the chosen builds."""
     a, b = (page.request_of(state, side) for side in page.sides)
     return timed.settable(a, b, state["backend"])
@@ -162,43 +153,30 @@ def _last_item(page: Page, state: State) -> int:
 
 def describe(page: Page, state: State) -> Descriptions:
     """The places of these kernels, a what-if of each side, and the choice As timed."""
-    found = _of_places(page, state)
+    if by_matrices(page, state):
+        found = places.describe(page, state) | {"at_item": {"hidden": True}}
+    else:
+        item, high = page.request_of(state, "a").plan.item, _last_item(page, state)
+        found = {name: {"hidden": True} for name in places.QUERY}
+        found["at_item"] = {"high": high, "label": item, "disabled": "" if high else f"there is only one {item}"}
     for side in page.sides:
-        found |= _of_constants(page, state, side)
+        kernel = page.kernel_of(state, side)
+        for constant in kernel.constants:
+            label = f"{side.upper()} {constant.name}"
+            found[constant_name(side, constant.name)] = {"label": label, "hidden": constant.what_if != ""}
+        if kernel.what_ifs:
+            broken = [c.name for c in kernel.what_ifs if state[constant_name(side, c.name)] != c.default]
+            options = {NONE: "as written", **{constant.name: constant.what_if for constant in kernel.what_ifs}}
+            what_if = {"group": "what_if", "label": side.upper(), "kind": "select", "hidden": False}
+            found[WHAT_IFS[side]] = what_if | {"options": options, "value": next(iter(broken), NONE)}
     alone = page.alone(state)
     if alone:
         for name in page.fields(state):
             found[name] = {"label": f"A {name}"}
             found[constant_name("b", name)] = {"label": f"B {name}", "group": "problem"}
         found["preset"] = {"label": "Problem of A"}
-    row, reason = _timed(page, state)
-    kind, now = page.kernel_of(state).problem_type, ""
-    if row is not None and row.asked and pair_times.problem_of(row, kind) == page.problem_of(state):
-        now = TIMED
+    (row, reason), kind = _timed(page, state), page.kernel_of(state).problem_type
+    shown = row is not None and row.asked and pair_times.problem_of(row, kind) == page.problem_of(state)
     as_timed = {"hidden": alone, "group": "preset", "label": "Both", "kind": "select", "disabled": reason}
-    found[AS_TIMED] = as_timed | {"options": {TIMED: "As timed"}, "value": now}
-    return found
-
-
-def _of_places(page: Page, state: State) -> Descriptions:
-    if by_matrices(page, state):
-        return places.describe(page, state) | {"at_item": {"hidden": True}}
-    item, high = page.request_of(state, "a").plan.item, _last_item(page, state)
-    found: Descriptions = {name: {"hidden": True} for name in places.QUERY}
-    found["at_item"] = {"high": high, "label": item, "disabled": "" if high else f"there is only one {item}"}
-    return found
-
-
-def _of_constants(page: Page, state: State, side: str) -> Descriptions:
-    """The constants of a side with its letter, and its what-ifs as one choice."""
-    kernel, found = page.kernel_of(state, side), Descriptions()
-    for constant in kernel.constants:
-        label = f"{side.upper()} {constant.name}"
-        found[constant_name(side, constant.name)] = {"label": label, "hidden": constant.what_if != ""}
-    if not kernel.what_ifs:
-        return found
-    broken = [c.name for c in kernel.what_ifs if state[constant_name(side, c.name)] != c.default]
-    what_if = {"hidden": False, "group": "what_if", "label": side.upper(), "kind": "select"}
-    options = {NONE: "as written", **{constant.name: constant.what_if for constant in kernel.what_ifs}}
-    found[WHAT_IFS[side]] = what_if | {"options": options, "value": next(iter(broken), NONE)}
+    found[AS_TIMED] = as_timed | {"options": {TIMED: "As timed"}, "value": TIMED if shown else ""}
     return found

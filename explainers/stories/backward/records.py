@@ -1,7 +1,8 @@
 """The records of a backward's trace by step: the logged numbers of each part, the touched rows of each tensor, and the
 lines of code of each part."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -14,24 +15,44 @@ from kernels.run.results import Run
 from kernels.trace.kinds import BOXES, READS
 from kernels.trace.steps import StepRow, Steps
 
-Logged = dict[str, pd.DataFrame]  # part -> at_row, at_col and value of its records
-Moved = dict[tuple[str, str], tuple["Touch", int]]  # (part, load or store) -> its elements in global memory, and bytes
 KEY_NAMES, QUERY_NAMES = ("col", "key", "row"), ("row", "query")  # the keys of a record, the first one counts
 
 
-class Touch:
-    """The touched elements of a tensor in a step: its first head, and its rows. None for a tensor in another order."""
+class Tile(NamedTuple):
+    """Numbers of a part, float32 [rows, columns], and the first row and column. NaN: nothing is logged."""
 
-    def __init__(self, tensor: Tensor, first: np.ndarray, last: np.ndarray) -> None:
-        along = dict(zip(tensor.axes, np.unravel_index(first, tensor.shape)))
-        until = dict(zip(tensor.axes, np.unravel_index(last, tensor.shape)))
-        row, heads = next((axis for axis in ("query", "key") if axis in along), ""), axes.length(tensor, "head")
-        self.head = int((along["batch"] * heads + along["head"]).min())
-        self.rows = [int(along[row].min()), int(until[row].max())] if row else None
+    row: int
+    col: int
+    numbers: np.ndarray
+
+    @property
+    def rows(self) -> list[int]:
+        """First and last."""
+        return [self.row, self.row + len(self.numbers) - 1]
+
+    @property
+    def cols(self) -> list[int]:
+        """First and last."""
+        return [self.col, self.col + self.numbers.shape[1] - 1]
+
+
+class Touch(NamedTuple):
+    """The touched elements of a tensor in a step.
+
+    head: the first. rows: first and last, or None for a tensor in another order.
+    """
+
+    head: int
+    rows: list[int] | None
+    bytes: int
+
+
+Logged = dict[str, Tile]  # part -> what a step logs of it
+Moved = dict[tuple[str, str], Touch]  # (part, load or store) -> its elements in global memory
 
 
 def values(run: Run, steps: Steps) -> dict[int, Logged]:
-    """Step -> part -> at_row, at_col and value of its records, the parts in the order of the formula."""
+    """Step -> its logged parts, in the order of the formula."""
     trace = run.trace
     keep = (steps.of_record >= 0) & trace.table["value"].is_valid().to_numpy()
     names = [name for name in ("row", "col", "key", "query", "dim") if name in trace.keys]
@@ -42,17 +63,17 @@ def values(run: Run, steps: Steps) -> dict[int, Logged]:
         own = table[table.event == event].dropna(axis=1, how="all")
         if own.empty:
             continue
-        row = _first(KEY_NAMES if gradients.along_keys(part) else QUERY_NAMES, own.columns)
-        col = (
-            "dim"
-            if part in gradients.GRADIENTS
-            else _first(KEY_NAMES, own.columns)
-            if part in gradients.SQUARES
-            else row
-        )
-        own = own.assign(at_row=own[row].astype(int), at_col=own[col].astype(int))
+        row = next(name for name in (KEY_NAMES if gradients.along_keys(part) else QUERY_NAMES) if name in own)
+        if part in gradients.GRADIENTS:
+            col = own["dim"]
+        else:
+            col = own[next(name for name in KEY_NAMES if name in own)] if part in gradients.SQUARES else 0 * own[row]
+        own = pd.DataFrame({"step": own.step, "row": own[row].astype(int), "col": col.astype(int), "value": own.value})
         for number, records in own.groupby("step"):
-            found.setdefault(int(number), {}).setdefault(part, records[["at_row", "at_col", "value"]])
+            first, last = records[["row", "col"]].min(), records[["row", "col"]].max()
+            numbers = np.full(tuple(last - first + 1), np.nan, np.float32)
+            numbers[records.row - first.row, records.col - first.col] = records.value
+            found.setdefault(int(number), {}).setdefault(part, Tile(int(first.row), int(first.col), numbers))
     return found
 
 
@@ -67,49 +88,51 @@ def places(run: Run) -> list[list[str]]:
     found = []
     for number in range(len(run.request.plan.launches)):
         own = [run.sites[at] for at in np.unique(site[launch == number])]
-        shared = {str(one.tensor) for one in own if one.space == "shared"}
-        logged = {gradients.EVENTS.get(one.event, "") for one in own}
-        found.append([_place(column & shared, column & logged) for column in columns])
+        in_shared = {str(one.tensor) for one in own if one.space == "shared"}
+        logged = {gradients.EVENTS.get(one.event, "") for one in own} - in_shared
+        both = [(sorted(column & in_shared), sorted(column & logged)) for column in columns]
+        found.append(
+            [
+                f"{listed(rest)}: registers, {listed(shared)}: shared"
+                if shared and rest
+                else "shared memory" * bool(shared) + "registers" * bool(rest)
+                for shared, rest in both
+            ]
+        )
     return found
 
 
-def _place(shared: set[str], logged: set[str]) -> str:
-    rest = logged - shared
-    if not shared or not rest:
-        return "shared memory" if shared else "registers" if rest else ""
-    return f"{listed(sorted(rest))}: registers, {listed(sorted(shared))}: shared"
-
-
-def _first(wanted: Iterable[str], names: Iterable[str]) -> str:
-    have = set(names)
-    return next(name for name in wanted if name in have)
-
-
 def touched(run: Run, steps: Steps) -> dict[int, Moved]:
-    """Step -> (part, load or store) -> its elements in global memory and their bytes."""
-    request, trace, sites = run.request, run.trace, run.sites
-    of = gradients.symbols(request)
-    place = sites.index(trace.table)
+    """Step -> its reads and writes of global memory."""
+    place = run.sites.index(run.trace.table)
+    sizes = np.array([site.bytes for site in run.sites])
+    offsets = run.trace.table["offset"].fill_null(0).to_numpy()
     found: dict[int, Moved] = {}
-    offsets = trace.table["offset"].fill_null(0).to_numpy()
-    for symbol, part in of.items():
-        tensor = axes.tensors(request)[symbol]
+    for symbol, part in gradients.symbols(run.request).items():
+        tensor = axes.tensors(run.request)[symbol]
         for kind in ("load", "store"):
             own = [
                 n
-                for n, site in enumerate(sites)
+                for n, site in enumerate(run.sites)
                 if site.space == "global" and site.tensor == symbol and (site.event in READS) == (kind == "load")
             ]
             at = np.flatnonzero(np.isin(place, own) & (steps.of_record >= 0))
-            if not len(at):
-                continue
-            size = np.array([site.bytes for site in sites])[place[at]]
-            first = offsets[at] // tensor.itemsize
-            last = _last(run, tensor, first, size, np.array([site.event in BOXES for site in sites])[place[at]])
+            first, size = offsets[at] // tensor.itemsize, sizes[place[at]]
+            boxed = np.array([run.sites[n].event in BOXES for n in place[at]], bool)
+            last = _last(run, tensor, first, size, boxed)
             table = pd.DataFrame({"step": steps.of_record[at], "first": first, "last": last, "size": size})
             for number, records in table.groupby("step"):
-                touch = Touch(tensor, records["first"].to_numpy(), records["last"].to_numpy())
-                found.setdefault(int(number), {}).setdefault((part, kind), (touch, int(records["size"].sum())))
+                along, until = (
+                    dict(zip(tensor.axes, np.unravel_index(records[end].to_numpy(), tensor.shape)))
+                    for end in ("first", "last")
+                )
+                row = next((axis for axis in ("query", "key") if axis in along), "")
+                touch = Touch(
+                    int((along["batch"] * axes.length(tensor, "head") + along["head"]).min()),
+                    [int(along[row].min()), int(until[row].max())] if row else None,
+                    int(records["size"].sum()),
+                )
+                found.setdefault(int(number), {}).setdefault((part, kind), touch)
     return found
 
 
@@ -146,9 +169,9 @@ class Lines:
         self.reads, self.computed = dict[str, set[str]](), dict[str, set[str]]()
         names = gradients.symbols(run.request)
         for site in run.sites:
-            name = str(site.tensor)
+            name = names.get(str(site.tensor), str(site.tensor))
             if site.event in READS:
-                self.reads[site.place] = READERS.get(names.get(name, name), set())
+                self.reads[site.place] = READERS.get(name, set())
             elif part := gradients.EVENTS.get(site.event):
                 self.computed.setdefault(site.place, set()).add(part)
 

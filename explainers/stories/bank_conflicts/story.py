@@ -9,6 +9,7 @@ from explainers.stories.bank_conflicts import (
     bank_costs,
     bank_questions,
     bank_walk,
+    buckets,
     padding,
 )
 from explainers.story import source_line, stage
@@ -67,7 +68,9 @@ class BankConflicts(Story[Look]):
             turned = bank_conflicts.swizzled_view(bank_walk.explain([runs[0], swizzled], at.at), walk)
             other = bank_questions.swizzle(runs[1], swizzled, at.at, view=turned[0].id if turned else "memory")
             result = replace(result, views=[result.views[0], *turned, *result.views[1:]])
-        return replace(result, questions=[*result.questions, *other])
+        hand = buckets.view(runs[0])
+        asked = [*result.questions, *(buckets.questions() if hand else []), *other]
+        return replace(result, views=[*result.views[:1], *hand, *result.views[1:]], questions=asked)
 
     def parts(self) -> dict[str, Part[Look]]:
         return {"lines": lines_tab, "rule": rule_tab, "cycles": cycles_tab}

@@ -1,14 +1,16 @@
 """The KV cache of the block table story: its content after each event, and the saving over contiguous slots."""
 
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Sequence
 from dataclasses import replace
-from typing import TypedDict
 
 import altair as alt
+import numpy as np
 import pandas as pd
 
 from explainers.charts.palette import AXIS, OKABE_ITO, SEQUENCES
-from explainers.story import scene, stage
+from explainers.stories.block_table import paging
+from explainers.stories.block_table.paging import WORDS
+from explainers.story import axes, scene, stage
 from explainers.story.frames import Frame
 from explainers.story.glossary import count
 from explainers.story.scene import Bar, Bars, Entries, Line, Lines, Page, Pages, Tables
@@ -17,68 +19,23 @@ from kernels.kv_cache import manager
 from kernels.kv_cache.layout import Layout
 from kernels.kv_cache.manager import Change, KVCache
 from kernels.kv_cache.scenarios import Scenario, write_event
-
-
-class PoolSequence(TypedDict):
-    name: str
-    length: int
-    table: tuple[int, ...]
-    colour: str
-
-
-class PoolPage(TypedDict):
-    """A page of the pool.
-
-    fill: slots with a token.
-    owners: the places of its sequences in the frame's list.
-    entry: its place in their tables.
-    """
-
-    fill: int
-    owners: list[int]
-    entry: int
-
-
-class HeldPages(TypedDict):
-    """The content of a KV cache.
-
-    pages: the pages in use.
-    free: the free list. The first page is the next in use.
-    counts: page -> its number of sequences.
-    """
-
-    sequences: list[PoolSequence]
-    pages: dict[int, PoolPage]
-    free: tuple[int, ...]
-    counts: dict[int, int]
-
-
-class PoolFrame(Frame, HeldPages):
-    """The KV cache after an event.
-
-    new: slots written by the event.
-    copies: (from, to) each.
-    released: pages freed by it.
-    usage: slots used, held, of slack, reserved contiguously, empty, and tokens stored twice.
-    waste: these in a sentence.
-    """
-
-    new: list[int]
-    copies: list[tuple[int, int]]
-    released: tuple[int, ...]
-    usage: dict[str, int]
-    waste: str
-
+from kernels.run.results import Run
 
 State = tuple[KVCache, Change | None]  # the cache, and the change before it; None before the first event
 SequenceKey = tuple[str, int, int]  # name, first token, family
 
 
-def cache_frames(states: Sequence[State], max_len: int) -> list[PoolFrame]:
-    """Returns a frame for each state: the pool, the block tables, and a sentence about the event."""
+def cache_frames(states: Sequence[State], max_len: int) -> list[Row]:
+    """A row for each state, with its words: the content of the cache (`held`), and the event before it.
+
+    new: slots written by the event. copies: (from, to) each. released: pages freed by it. usage: KVCache.usage.
+    waste: it in words. Further columns: the event, for the words.
+    """
     colours = sequence_colours(states)
     before = [states[0][0], *(cache for cache, _ in states)]
-    return [_frame(n, state, before[n], max_len, colours) for n, state in enumerate(states)]
+    steps = [_row(n, state, before[n], max_len, colours) for n, state in enumerate(states)]
+    frames = WORDS.frames(steps, {"view": "pool", "pages_said": pages_said})
+    return [{**row, **frame} for row, frame in zip(steps, frames)]
 
 
 def stage_frames(frames: Sequence[Names]) -> list[Row]:
@@ -127,7 +84,7 @@ def _page(frame: Names, page: int, size: int, new: Sequence[int], layout: Layout
 def turns(frames: Sequence[Names]) -> list[tuple[str, str, str, list[bool]]]:
     """The views that run kernels on the cache of the step, if it has a sequence."""
     works = [bool(frame["sequences"]) for frame in frames]
-    return [("view", "walk", "Run the decode kernel", works), ("view", "reads", "Who reads its pages", works)]
+    return [("view", "walk", "Run the decode kernel", works)]
 
 
 def free_list(frames: Sequence[Names]) -> Lines:
@@ -169,10 +126,10 @@ def usage_bars(frames: Sequence[Names], max_len: int) -> Bars:
     return Bars(title=["Slots"], bars=bars)
 
 
-def _tables(frames: Sequence[PoolFrame], size: int) -> Tables:
+def _tables(frames: Sequence[Names], size: int) -> Tables:
     """The block tables after each step."""
 
-    def row(sequence: PoolSequence) -> Entries:
+    def row(sequence: Names) -> Entries:
         ends = [min((entry + 1) * size, sequence["length"]) - 1 for entry in range(len(sequence["table"]))]
         name, length = sequence["name"], sequence["length"]
         tips = [
@@ -188,7 +145,7 @@ def _tables(frames: Sequence[PoolFrame], size: int) -> Tables:
 
 
 def stage_of(scenario: Scenario, block_size: int, layout: Layout | None) -> stage.Stage:
-    """Returns the whole stage of a history, with a step for each event."""
+    """The whole stage of a history, with a step for each event."""
     played, max_len = scenario.states(block_size), scenario.max_len
     frames = cache_frames(played, max_len)
     usage = stage.chart(
@@ -216,142 +173,84 @@ def stage_of(scenario: Scenario, block_size: int, layout: Layout | None) -> stag
         ],
         state=states(frames),
         tabs=[stage.Tab("usage", "Slots over time", [usage]), stage.Tab("writes", "Writes of the kernels")],
-        provenance=stage.Provenance(
-            "modelled",
-            "The block manager of kernels/kv_cache/manager.py, event by event. The kernels take its tables as they "
-            "are. Nothing ran for this picture.",
-        ),
+        provenance=stage.Provenance("modelled", WORDS.say("pool_model", {})),
+        questions=WORDS.questions(asked(scenario, block_size), len(frames) - 1),
         step_choice="moment",
     )
 
 
-def states(frames: list[PoolFrame]) -> list[stage.State]:
-    """Returns the strip: slots in use, slots in held pages, slack, and slots of contiguous reservations."""
-
-    def course(name: str) -> list[int]:
-        return [f["usage"][name] for f in frames]
-
-    free = [len(f["free"]) for f in frames]
-    return [
-        stage.State("slots used", course("used")),
-        stage.State("held in pages", course("held")),
-        stage.State("slack", course("slack")),
-        stage.State("reserved contiguously", course("reserved")),
-        stage.State("free pages", free, of=free[0]),
-    ]
+def states(frames: Sequence[Names]) -> list[stage.State]:
+    """The strip: slots in use, slots in held pages, slack, and slots of contiguous reservations."""
+    named = {"used": "slots used", "held": "held in pages", "slack": "slack", "reserved": "reserved contiguously"}
+    free = [len(frame["free"]) for frame in frames]
+    course = [stage.State(name, [frame["usage"][key] for frame in frames]) for key, name in named.items()]
+    return [*course, stage.State("free pages", free, of=free[0])]
 
 
 def identity(sequence: manager.Sequence) -> SequenceKey:
-    """Returns the key of a sequence. A later sequence of the same name has another key."""
+    """The key of a sequence. A later sequence of the same name has another key."""
     return sequence.name, sequence.tokens[0], sequence.family
 
 
 def sequence_colours(states: Sequence[State]) -> dict[SequenceKey, str]:
-    """Returns identity -> colour for every sequence of these states, in order of appearance."""
+    """identity -> colour for every sequence of these states, in order of appearance."""
     seen = dict.fromkeys(identity(sequence) for cache, _ in states for sequence in cache.sequences)
     return {key: SEQUENCES[number % len(SEQUENCES)] for number, key in enumerate(seen)}
 
 
-def held(cache: KVCache, colours: dict[SequenceKey, str]) -> HeldPages:
-    """Returns the content of a cache for a frame."""
-    size = cache.block_size
-    pages: dict[int, PoolPage] = {}
+def held(cache: KVCache, colours: dict[SequenceKey, str]) -> Row:
+    """The content of a cache.
+
+    sequences: rows name, length, table, colour.
+    pages: the pages in use -> row fill (slots with a token), owners (places in `sequences`), entry (in their tables).
+    free: the free list. The first page is the next in use.
+    """
+    size, pages = cache.block_size, dict[int, Row]()
     for n, s in enumerate(cache.sequences):
         for entry, page in enumerate(s.table):
-            tokens = min(size, len(s.tokens) - entry * size)
             shown = pages.setdefault(page, {"fill": 0, "owners": [], "entry": entry})
             shown["owners"].append(n)
-            shown["fill"] = max(shown["fill"], tokens)
-    sequences: list[PoolSequence] = [
+            shown["fill"] = max(shown["fill"], min(size, len(s.tokens) - entry * size))
+    sequences = [
         {"name": s.name, "length": len(s.tokens), "table": s.table, "colour": colours[identity(s)]}
         for s in cache.sequences
     ]
-    return {"sequences": sequences, "pages": pages, "free": cache.free, "counts": cache.ref_counts}
+    return {"sequences": sequences, "pages": pages, "free": cache.free}
 
 
-def _frame(number: int, state: State, before: KVCache, max_len: int, colours: dict[SequenceKey, str]) -> PoolFrame:
+def _row(number: int, state: State, before: KVCache, max_len: int, colours: dict[SequenceKey, str]) -> Row:
     cache, change = state
-    return {
-        "tile": number,
-        "before": change is None,
-        "title": "Empty cache" if change is None else f"Event {number}: {write_event(change.event)}"[:34],
-        "sentence": cache_sentence(cache, change, before),
+    row: Row = {
+        **{"tile": number, "before": change is None, "action": "", "pool": cache.num_blocks, "size": cache.block_size},
         **held(cache, colours),
-        "new": [slot for _, slot in change.written] if change else [],
-        "copies": [change.copied] if change and change.copied else [],
-        "released": change.released if change else (),
-        "usage": cache.usage(max_len),
+        **{"new": [], "copies": [], "released": (), "usage": cache.usage(max_len)},
         "waste": usage_sentence(cache, max_len),
     }
-
-
-def cache_sentence(cache: KVCache, change: Change | None, before: KVCache) -> str:
-    """Returns the effect of the event in sentences. before: the cache before the event."""
     if change is None:
-        pool = f"The pool has {cache.num_blocks} pages of {cache.block_size} slots, all free."
-        return f"{pool} A slot holds the key and value of one token."
-    sentence_of = {"fork": _forked, "free": _freed}.get(change.event.action, _grown)
-    return sentence_of(cache, change, before)
-
-
-def _forked(cache: KVCache, change: Change, before: KVCache) -> str:
-    event, last, counts = change.event, before.find(change.event.parent), cache.ref_counts
-    return (
-        f"{event.name} is forked from {event.parent}: its block table is a copy, "
-        f"{count(len(last.table), 'entry', 'entries')}, and no key "
-        f"or value is copied. The reference count of {pages_said(last.table)} is now "
-        f"{_range([counts[page] for page in last.table])}."
-    )
-
-
-def _freed(cache: KVCache, change: Change, before: KVCache) -> str:
-    kept = [page for page in before.find(change.event.name).table if page not in change.released]
-    said = [f"{change.event.name} is freed."]
-    if change.released:
-        go = "goes" if len(change.released) == 1 else "go"
-        said.append(f"{pages_said(change.released).capitalize()} {go} to the end of the free list.")
-    if kept:
-        stay = "stays: other sequences hold it" if len(kept) == 1 else "stay: other sequences hold them"
-        said.append(f"{pages_said(kept).capitalize()} {stay}.")
-    return " ".join(said)
-
-
-def _grown(cache: KVCache, change: Change, before: KVCache) -> str:
-    event, adds = change.event, change.event.action == "add"
-    grows = "starts with" if adds else "grows by"
-    total = "" if adds else f" to {len(cache.find(event.name).tokens)}"
-    said = [f"{event.name} {grows} {count(event.tokens, 'token')}{total}."]
-    if change.copied:
-        source, target = change.copied
-        said.append(
-            f"Page {source} is shared by {before.ref_counts[source]} sequences, so it is first copied to page "
-            f"{target}, and {event.name}'s entry {change.allocated[0][0]} becomes {target}: copy on write."
-        )
-    fresh = change.allocated[1 if change.copied else 0 :]
-    fresh_pages = {page for _, page in fresh}
-    in_fresh = sum(slot // cache.block_size in fresh_pages for _, slot in change.written)
-    fitting = event.tokens - in_fresh
-    if fitting and not change.copied:
-        fits = "fits" if fitting == 1 else "fit"
-        page = change.written[0][1] // cache.block_size
-        said.append(f"{count(fitting, 'token')} {fits} in the slots left of page {page}.")
-    if fresh:
-        said.append(_taken(event.name, fresh))
-    return " ".join(said)
-
-
-def _taken(name: str, fresh: Sequence[tuple[int, int]]) -> str:
-    """Returns the pages from the free list. fresh: (entry, page) each."""
-    one, first, last = len(fresh) == 1, fresh[0][0], fresh[-1][0]
-    entries = f"entry {first}" if one else f"entries {first} to {last}"
-    return (
-        f"{pages_said([page for _, page in fresh]).capitalize()} {'is' if one else 'are'} taken from the free list "
-        f"and {'becomes' if one else 'become'} {entries} of {name}'s block table."
-    )
+        return row
+    event, copied = change.event, change.copied
+    row |= {"action": event.action, "name": event.name, "parent": event.parent, "amount": event.tokens}
+    row |= {"new": [slot for _, slot in change.written], "copies": [copied] if copied else []}
+    row |= {"released": change.released, "event": f"Event {number}: {write_event(event)}"[:34]}
+    if event.action == "fork":
+        table = before.find(event.parent).table
+        counts = [cache.ref_counts[page] for page in table]
+        row |= {"table": table, "low": min(counts), "high": max(counts)}
+    elif event.action == "free":
+        row["kept"] = [page for page in before.find(event.name).table if page not in change.released]
+    else:
+        fresh = change.allocated[1 if copied else 0 :]
+        fresh_pages = {page for _, page in fresh}
+        fitting = sum(slot // cache.block_size not in fresh_pages for _, slot in change.written)
+        row |= {"total": len(cache.find(event.name).tokens), "fresh": [page for _, page in fresh], "copied": copied}
+        row |= {"entries": [entry for entry, _ in fresh], "fitting": 0 if copied else fitting}
+        row |= {"left_of": change.written[0][1] // cache.block_size} if fitting else {}
+        row |= {"holders": before.ref_counts[copied[0]], "entry": change.allocated[0][0]} if copied else {}
+    return row
 
 
 def usage_table(states: Sequence[State], max_len: int, prefixes: Container[str] = ()) -> pd.DataFrame:
-    """Returns event, kind and slots after each event: in use, in held pages, and in max_len contiguous slots per
+    """Event, kind and slots after each event: in use, in held pages, and in max_len contiguous slots per
     sequence.
 
     prefixes: as in usage_of.
@@ -368,7 +267,7 @@ def usage_table(states: Sequence[State], max_len: int, prefixes: Container[str] 
 
 
 def usage_chart(table: pd.DataFrame, axis: str = "event") -> alt.LayerChart:
-    """Returns the slots after each event. The rule follows the clock. axis: the name of an event."""
+    """The slots after each event. The rule follows the clock. axis: the name of an event."""
     kinds = ["used", "in pages", "contiguous"]
     colours = alt.Scale(domain=kinds, range=[OKABE_ITO[c] for c in ("green", "blue", "vermillion")])
     dashes = alt.Scale(domain=kinds, range=[[1, 0], [6, 3], [2, 2]])
@@ -393,47 +292,29 @@ def usage_chart(table: pd.DataFrame, axis: str = "event") -> alt.LayerChart:
 
 
 def usage_of(cache: KVCache, max_len: int, prefixes: Container[str] = ()) -> dict[str, int]:
-    """Returns KVCache.usage. prefixes: sequences that a server without sharing does not have."""
+    """KVCache.usage. prefixes: sequences that a server without sharing does not have."""
     own = replace(cache, sequences=tuple(s for s in cache.sequences if s.name not in prefixes)).usage(max_len)
     return cache.usage(max_len) | {name: own[name] for name in ("reserved", "copies", "empty")}
 
 
 def usage_sentence(cache: KVCache, max_len: int) -> str:
-    """Returns the waste of pages and of reservations in a sentence."""
-    usage = cache.usage(max_len)
-    if not usage["held"]:
-        return "Nothing is held."
-    share, other = usage["slack"] / usage["held"], usage["empty"] / usage["reserved"]
-    copies = f" It also stores {count(usage['copies'], 'shared token')} again." if usage["copies"] > 0 else ""
-    return (
-        f"Pages hold {usage['held']} slots for {usage['used']} tokens. The last pages waste {usage['slack']} slots, "
-        f"{share:.0%}. "
-        f"With {max_len} slots reserved for each sequence, {usage['empty']} of {usage['reserved']} slots are empty, "
-        f"{other:.0%}.{copies}"
-    )
+    """The waste of pages and of reservations in words."""
+    return WORDS.say("waste_of_pool", {"usage": cache.usage(max_len), "max_len": max_len})
 
 
 def pages_said(pages: Sequence[int]) -> str:
-    """Returns pages in words, with ranges: "page 3", "pages 4, 7 to 9"."""
-    return f"page{'' if len(pages) == 1 else 's'} {numbers_said(pages)}"
-
-
-def numbers_said(numbers: Iterable[int]) -> str:
-    """Returns numbers in words, with ranges: "4, 7 to 9"."""
+    """Pages in words, with ranges: page 3, or pages 4, 7 to 9."""
     runs: list[list[int]] = []
-    for number in numbers:
+    for number in pages:
         if runs and runs[-1][1] + 1 == number:
             runs[-1][1] = number
         else:
             runs.append([number, number])
-    return ", ".join(str(a) if a == b else f"{a}, {b}" if b == a + 1 else f"{a} to {b}" for a, b in runs)
+    said = [str(a) if a == b else f"{a}, {b}" if b == a + 1 else f"{a} to {b}" for a, b in runs]
+    return f"page{'' if len(pages) == 1 else 's'} {', '.join(said)}"
 
 
-def _range(numbers: list[int]) -> str:
-    return str(min(numbers)) if min(numbers) == max(numbers) else f"{min(numbers)} to {max(numbers)}"
-
-
-def asked(scenario: Scenario, block_size: int) -> dict[str, object]:
+def asked(scenario: Scenario, block_size: int) -> Row:
     """The names for the questions about the waste of paging and of contiguous slots."""
     cache, max_len = scenario.states(block_size)[-1][0], scenario.max_len
     longest = max(cache.sequences, key=lambda s: len(s.tokens), default=None)
@@ -444,3 +325,34 @@ def asked(scenario: Scenario, block_size: int) -> dict[str, object]:
         **{"ends": [s.table[-1] for s in cache.sequences], "usage": cache.usage(max_len)},
         **{"waste": usage_sentence(cache, max_len), "size": block_size, "max_len": max_len},
     }
+
+
+def addresses_table(run: Run, limit: int = 64) -> pd.DataFrame:
+    """The stored bytes of each token in the cache, from the logged stores.
+
+    Columns: token, slot, page, first K byte, K pieces, first V byte, V numbers. The address of a token's first byte of
+    V gives its slot.
+    """
+    k, v = (next(iter(axes.with_axes(run.request, *names).items())) for names in (paging.K_AXES, paging.V_AXES))
+    frame = run.trace.frame("event", "tensor", "space", "token", "offset")
+    rows: list[dict[str, int]] = []
+    stores = frame[(frame.event == "store") & (frame.space == "global")]
+    size = axes.length(v[1], "slot")
+    for token, part in stores.groupby("token"):
+        if len(rows) == limit:
+            break
+        k_offsets, v_offsets = (part[part.tensor == name].offset for name, _ in (k, v))
+        page, *_, slot = (int(n) for n in axes.coordinates(v[1], np.array(v_offsets.min())))
+        rows.append(
+            {
+                "token": int(token),
+                "slot": page * size + slot,
+                "page": page,
+                "slot in page": slot,
+                "first K byte": int(k_offsets.min()),
+                "K stores of 16 bytes": len(k_offsets),
+                "first V byte": int(v_offsets.min()),
+                "V stores of one number": len(v_offsets),
+            }
+        )
+    return pd.DataFrame(rows)

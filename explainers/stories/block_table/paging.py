@@ -3,17 +3,24 @@
 The stories of the block table, of partitions and of heads share them.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
+import pandas as pd
 
 from explainers.story import axes, picture, probed
+from explainers.story.glossary import short
+from explainers.story.scene import Datum, Span, Texts
+from explainers.story.words import Names, Row, Words
 from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
 from kernels.core.tensors import Role, Tensor
 from kernels.run.results import Run
+from kernels.trace import steps as cutting
+from kernels.trace.kinds import READS
 
+WORDS = Words.of(__package__)
 ITEM = "query head"  # item of the scope in these stories' kernels
 QUERY, TABLE, LENGTHS = ("sequence", "head", "dim"), ("sequence", "entry"), ("sequence",)
 K_AXES, V_AXES = ("page", "kv_head", "piece", "slot", "element"), ("page", "kv_head", "dim", "slot")
@@ -126,3 +133,40 @@ def pages_of(run: Run, sequence: int) -> list[int]:
     paged = Paged(run.request)
     needed = -(-int(lengths(run)[sequence]) // paged.block_size)
     return [int(page) for page in run.arrays[paged.tables[1].name][sequence][:needed]]
+
+
+def span(
+    row: int,
+    start: int,
+    end: int,
+    colour: str,
+    datum: Datum,
+    tip: str,
+    texts: Texts,
+    since: int | None = None,
+    early: Texts | None = None,
+    early_tip: str = "",
+) -> Span:
+    """A span that the step `since` makes: a frame marks it then, and a click goes there."""
+    at = Span(row=row, start=start, end=end, colour=colour, datum=datum, tip=tip, texts=texts, early=early)
+    return replace(at, early_tip=early_tip, since=since, now=[] if since is None else [since], go=since)
+
+
+def marked(run: Run) -> tuple[cutting.Steps, pd.DataFrame]:
+    """The marked steps, and every record with its step, and its source line as `place`."""
+    cut, records, sites = cutting.cut(run.trace, run.sites), run.trace.frame(), run.sites
+    places = np.array([site.place if site.kind in ("value", "access") else "" for site in sites])
+    words = {name: records[name].astype(str) for name in ("event", "tensor", "space")}
+    return cut, records.assign(step=cut.of_record, place=places[sites.index(run.trace.table)], **words)
+
+
+def counted(records: pd.DataFrame) -> Row:
+    """The lines and the bytes from global memory of a step's records."""
+    lines = records.place[records.place != ""].value_counts()
+    loads = records[records.event.isin(READS) & (records.space == "global")]
+    return {"lines": {str(line): int(n) for line, n in lines.items()}, "read": int(loads.bytes.sum())}
+
+
+def exact(values: Names) -> str:
+    """m and l for a tip."""
+    return f"m = {short(values['m'], 9)}, l = {short(values['l'], 9)}"

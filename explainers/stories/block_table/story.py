@@ -4,125 +4,72 @@ from dataclasses import replace
 
 from explainers.models import threads
 from explainers.stories.block_table import (
-    block_table,
-    generated_text,
     kv_cache,
     kv_heads,
-    page_reads,
     partitions,
     ranges,
     serving,
+    walk,
 )
 from explainers.stories.block_table.subjects import (
     Cache,
     Heads,
     Partitions,
     Ranges,
-    Reads,
     Serving,
     Subject,
     Walk,
-    not_shown,
 )
 from explainers.story import stage
 from explainers.story.base import Runner, Story
 from explainers.story.stage import Stage
-from explainers.story.words import Words
 from kernels.core.spec import KernelSpec
-from kernels.errors import ProblemError, WarpglassError
 
-WORDS = Words.of(__package__)
+TABS = [stage.BUILDS, stage.DATA]  # of every kernel
 
 
 class Paging(Story[Subject]):
     """A view of the cache, or a view of the kernels that read it."""
 
-    WANTS = block_table.WANTS
+    WANTS = walk.WANTS
 
     def refusal(self, spec: KernelSpec) -> str:
-        return block_table.refusal(spec)
+        return walk.refusal(spec)
 
     def stage(self, subject: Subject, runner: Runner) -> Stage:
         match subject:
             case Serving():
                 result = serving.stage_of(subject.scenario, subject.block_size, subject.layout)
-                result = generated_text.added(result, subject) if subject.scenario.texts else result
-                return _asking(result, serving.asked(subject.scenario, subject.block_size))
+                return serving.with_text(result, subject) if subject.scenario.texts else result
             case Cache():
-                result = kv_cache.stage_of(subject.scenario, subject.block_size, subject.layout)
-                return _asking(result, kv_cache.asked(subject.scenario, subject.block_size))
+                return kv_cache.stage_of(subject.scenario, subject.block_size, subject.layout)
             case Walk():
                 return _walk(subject, runner)
             case Partitions():
                 return _partitions(subject, runner)
             case Ranges():
-                return _ranges(subject, runner)
+                run, live, of = runner.run(subject.request), runner.live_gpu(), subject
+                return ranges.stage_of(run, of.names, of.colours, of.place, runner.provenance(run), TABS, live)
             case Heads():
-                return _heads(subject, runner)
-            case Reads():
-                return _reads(subject, runner)
+                runs = [runner.run(request) for request in subject.requests]
+                result = kv_heads.stage_of([kv_heads.reads(run) for run in runs], runner.provenance(runs[0]), TABS)
+                return replace(result, views=[*result.views, *threads.own_view(runs[0])])
 
 
-def _asking(result: Stage, names: dict[str, object]) -> Stage:
-    return replace(result, questions=WORDS.questions(names, len(result.frames) - 1))
-
-
-def _walk(walk: Walk, runner: Runner) -> Stage:
-    run = runner.run(walk.request)
-    shuffled = [stage.Tab("shuffle", "Shuffled, compared")] if walk.plain else []
-    more, live = [*shuffled, stage.BUILDS, stage.DATA], runner.live_gpu()
-    result = block_table.stage_of(run, walk.name, walk.colour, runner.provenance(run), more, live, walk.names)
-    return _asking(result, block_table.asked(run, result, walk.name))
+def _walk(subject: Walk, runner: Runner) -> Stage:
+    run = runner.run(subject.request)
+    shuffled = [stage.Tab("shuffle", "Shuffled, compared")] if subject.plain else []
+    provenance, tabs, live = runner.provenance(run), [*shuffled, *TABS], runner.live_gpu()
+    return walk.stage_of(run, subject.name, subject.colour, provenance, tabs, live, subject.names)
 
 
 def _partitions(both: Partitions, runner: Runner) -> Stage:
     whole, cut = runner.run(both.whole), runner.run(both.cut)
-    more = [stage.Tab("blocks", "Enough blocks"), stage.BUILDS, stage.DATA]
-    result = partitions.stage_of(whole, cut, both.name, runner.provenance(cut), more, *(runner.live_gpu() or ())[:1])
-    whole_threads = threads.own_view(whole, "threads_v1", "Threads of V1", "lines_v1")
-    cut_threads = threads.own_view(cut, "threads_v2", "Threads of V2", "lines_v2")
-    asking = _asking(result, partitions.asked(result))
-    return replace(asking, views=[*result.views, *whole_threads, *cut_threads])
-
-
-def _ranges(subject: Ranges, runner: Runner) -> Stage:
-    run = runner.run(subject.request)
-    more, live = [stage.BUILDS, stage.DATA], runner.live_gpu()
-    followed, provenance = subject.place, runner.provenance(run)
-    result = ranges.stage_of(run, subject.names, subject.colours, followed, provenance, more, live)
-    return _asking(result, ranges.asked(result))
-
-
-def _heads(heads: Heads, runner: Runner) -> Stage:
-    runs = [runner.run(request) for request in heads.requests]
-    found = [kv_heads.reads(run) for run in runs]
-    result = kv_heads.stage_of(found, runner.provenance(runs[0]), [stage.BUILDS, stage.DATA])
-    asking = _asking(result, kv_heads.asked(found))
-    return replace(asking, views=[*result.views, *threads.own_view(runs[0])])
-
-
-def _reads(reads: Reads, runner: Runner) -> Stage:
-    """The stage of the kernels that run. It reports the faults of the others."""
-    runs, absent = [], list(reads.absent)
-    for request in reads.requests:
-        try:
-            runs.append(runner.run(request))
-        except WarpglassError as error:
-            absent.append(not_shown(request.kernel, [request.problem.num_kv_heads], error.brief))
-    if not runs:
-        raise ProblemError(" ".join(dict.fromkeys(absent)))
-    found = [page_reads.count_reads(run, reads.names) for run in runs]
-    pages = range(len(found[0].filled))
-    readers = [[n for n, table in enumerate(reads.tables) if page in table] for page in pages]
-    result = page_reads.stage_of(
-        found,
-        [[reads.names[n] for n in of_page] for of_page in readers],
-        [[reads.colours[n] for n in of_page] for of_page in readers],
-        runner.provenance(runs[0]),
-        absent,
-        [stage.BUILDS, stage.DATA],
-    )
-    return _asking(result, page_reads.asked(found))
+    more, provenance = [stage.Tab("blocks", "Enough blocks"), *TABS], runner.provenance(cut)
+    result = partitions.stage_of(whole, cut, both.name, provenance, more, *(runner.live_gpu() or ())[:1])
+    whole_threads = threads.own_view(whole, "threads_v1", "Threads of V1", "v1_lines")
+    cut_threads = threads.own_view(cut, "threads_v2", "Threads of V2", "v2_lines")
+    return replace(result, views=[*result.views, *whole_threads, *cut_threads])
 
 
 STORY = Paging()

@@ -2,9 +2,7 @@
 
 from dataclasses import dataclass
 
-from explainers.story.glossary import listed
 from kernels.core.request import Request
-from kernels.core.spec import KernelSpec
 from kernels.kv_cache.layout import Layout
 from kernels.kv_cache.scenarios import Scenario
 
@@ -78,21 +76,6 @@ class Serving:
 
 
 @dataclass(frozen=True)
-class Reads:
-    """The whole cache by every kernel that reads one, at several ratios of query heads to KV heads.
-
-    absent: why other kernels are missing.
-    names, colours, tables: of the cache's sequences.
-    """
-
-    requests: tuple[Request, ...]
-    absent: tuple[str, ...]
-    names: tuple[str, ...]
-    colours: tuple[str, ...]
-    tables: tuple[tuple[int, ...], ...]
-
-
-@dataclass(frozen=True)
 class Ranges:
     """The whole cache by a kernel with a work list.
 
@@ -106,11 +89,5 @@ class Ranges:
     place: tuple[int, int]
 
 
-Run = Walk | Partitions | Heads | Reads | Ranges
+Run = Walk | Partitions | Heads | Ranges
 Subject = Cache | Serving | Run
-
-
-def not_shown(kernel: KernelSpec, kv_heads: list[int], why: str) -> str:
-    """The sentence that a kernel is missing, with these numbers of KV heads or with any."""
-    some = f" with {listed([str(n) for n in kv_heads])} KV head{'s' * (kv_heads != [1])}" if kv_heads else ""
-    return f"{kernel.name}{some} is not shown. {why}"

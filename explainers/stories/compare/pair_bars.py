@@ -4,11 +4,11 @@ from collections.abc import Sequence
 
 from explainers.models import tiling
 from explainers.stories.compare import pair_times
-from explainers.stories.compare.compare_reasons import uncounted
-from explainers.stories.compare.pair_times import WORDS, PairRow
+from explainers.stories.compare.pair_times import SIDES, WORDS, PairRow
+from explainers.stories.compare.reasons import uncounted
 from explainers.story import picture, scene
 from explainers.story.glossary import figure, microseconds
-from explainers.story.stage import Question, Stage, View
+from explainers.story.stage import Question, View
 from explainers.story.words import Row
 from kernels.core.request import Request
 from kernels.run.results import Run
@@ -23,6 +23,7 @@ def of(runs: Sequence[Run], row: PairRow | None) -> list[Row]:
     id: bytes, wavefronts or time. title: in words.
     values: of both sides. said: the same in words.
     parts: whether the value of a side is only a part of its need. That side has no bar then, as it would look small.
+    equal: whether both needs are equal.
     """
     (a, per), (b, per_b) = (work(run.request) for run in runs)
     found, requests = list[Row](), [run.request for run in runs]
@@ -38,32 +39,31 @@ def of(runs: Sequence[Run], row: PairRow | None) -> list[Row]:
                 said = [f"{s} + {', '.join(u)} (not counted)" if u else s for s, u in zip(said, left)]
                 parts = [bool(one) for one in left]
             if id == "bytes" or all(amounts):
-                title = WORDS.say(f"title_{id}", here)
-                found.append({"id": id, "title": title, "values": values, "said": said, "parts": parts})
+                bar = {"id": id, "title": WORDS.say(f"title_{id}", here), "values": values, "said": said}
+                found.append(bar | {"parts": parts, "equal": amounts[0] * b == amounts[1] * a})  # whole numbers
     if row is not None:
         times = float(row.median_us), float(row.median_us_b)
         here = {"where": pair_times.problem_said(row), "device": row.device, "date": row.date}
-        time = {"id": "time", "title": WORDS.say("title_time", here), "values": times}
-        found.append(time | {"said": [*map(microseconds, times)], "parts": [False, False]})
+        bar = {"id": "time", "title": WORDS.say("title_time", here), "values": times, "parts": [False, False]}
+        found.append(bar | {"said": [*map(microseconds, times)], "equal": pair_times.is_even(row)})
     return found
 
 
 def views(runs: Sequence[Run], row: PairRow | None) -> list[View]:
     """The view of both sides. None for sides that cannot be compared. row: their times, None without a time."""
-    names, panels = [run.request.kernel.name for run in runs], []
+    panels = []
     for one in of(runs, row):
-        tip = f"{one['title']}\nA {one['said'][0]}, B {one['said'][1]}"
         bars = [
             scene.Bar(
                 datum={"row": one["id"], "side": side},
-                name=f"{side}: {name}",
+                name=f"{side}: {run.request.kernel.name}",
                 value=0.0 if part else value,
                 text=said,
-                tip=tip,
+                tip=f"{one['title']}\nA {one['said'][0]}, B {one['said'][1]}",
                 colour=COLOURS[one["id"]],
                 strong=side == "A",
             )
-            for side, name, value, said, part in zip("AB", names, one["values"], one["said"], one["parts"])
+            for side, run, value, said, part in zip(SIDES, runs, one["values"], one["said"], one["parts"])
         ]
         short = one["title"].partition(", in this run")[0].partition(", on ")[0]
         panels.append([scene.Bars(title=(one["title"], short), bars=bars, tall=True)])
@@ -93,34 +93,29 @@ def wavefronts(run: Run) -> int:
     return int(traced.requests(run.trace, space="shared").costs.wavefronts.sum())
 
 
-def questions(runs: Sequence[Run], made: Stage, row: PairRow | None = None) -> list[Question]:
+def questions(runs: Sequence[Run], last: int, row: PairRow | None = None) -> list[Question]:
     """Questions about bytes, wavefronts and times of the two sides. row: their times, None without a time.
 
     A question covers its own row of the picture, and the rows of later questions.
     """
-    names = [run.request.kernel.name for run in runs]
-    sides = {"A": f"A: {names[0]}", "B": f"B: {names[1]}", "even": "Both the same"}
+    sides = {side: f"{side}: {run.request.kernel.name}" for side, run in zip(SIDES, runs)} | {"even": "Both the same"}
     (a, per), (b, _) = (work(run.request) for run in runs)
     rows = of(runs, row)
     data: Row = {"bytes": None, "wavefronts": None, "time": None, "per": per, "fewer": False}
     for n, one in enumerate(rows):
-        first, second = one["values"]
-        if one["id"] == "bytes":  # the bytes of each for the work of the other are whole numbers
-            first, second = moved(runs[0]) * b, moved(runs[1]) * a
         if any(one["parts"]):
             continue
+        first, second = one["values"]
         less = one["id"] == "time"  # the right side is the one with less
-        side = "even" if first == second else "AB"[(second < first) if less else (second > first)]
-        if less and row is not None and pair_times.is_even(row):
-            side = "even"
-        asked = {"side": side, "even": side == "even", "a": one["values"][0], "b": one["values"][1]}
-        asked |= {"right": sides[side], "wrong": dict.fromkeys([text for key, text in sides.items() if key != side])}
-        data[one["id"]] = asked | {"order": list(sides.values()), "covers": [{"row": o["id"]} for o in rows[n:]]}
+        side = "even" if one["equal"] else SIDES[(second < first) if less else (second > first)]
+        wrong = dict.fromkeys(text for key, text in sides.items() if key != side)
+        asked = {"side": side, "even": side == "even", "a": first, "b": second, "right": sides[side], "wrong": wrong}
+        data[one["id"]] = asked | {"order": [*sides.values()], "covers": [{"row": o["id"]} for o in rows[n:]]}
     if data["bytes"] is not None:
         data["bytes"]["tiles"] = (a, b) if per == "query" and not data["bytes"]["even"] and a != b else ()
     if row is not None:
         turns = data["wavefronts"]
-        fewer = turns and turns["a"] != turns["b"] and data["time"]["side"] == "AB"[turns["b"] < turns["a"]]
+        fewer = turns and turns["a"] != turns["b"] and data["time"]["side"] == SIDES[turns["b"] < turns["a"]]
         data |= {"where": pair_times.problem_said(row), "times": max(row.ratio, 1 / row.ratio), "fewer": fewer}
         data["took"] = [microseconds(row.median_us), microseconds(row.median_us_b)]
-    return WORDS.questions(data, len(made.frames) - 1)
+    return WORDS.questions(data, last)

@@ -8,6 +8,7 @@ from typing import Generic, TypeVar, cast
 import numpy as np
 
 from explainers.models import generic, tiling
+from explainers.stories.compare.pair_times import SIDES
 from explainers.story import marks, probed, stage
 from explainers.story.frames import Frame, Lines
 from explainers.story.picture import query_rows
@@ -29,8 +30,6 @@ class AlignedFrame(Frame):
 
 StepFrame = TypeVar("StepFrame", bound=Frame)  # a frame of any picture
 Key = tuple[str, str, int]  # role, phase, and the first key of the tile
-Pair = tuple[int | None, int | None]  # the places of one step on both sides
-SIDES = "AB"
 # The fields of a waiting side's frame, and its further fields before the first step.
 _WAITING: dict[str, object] = {"touched": [], "uses": [], "scores": None, "logged": [], "lines": {}}
 _NOT_BEGUN: dict[str, object] = {"resident": {}, "bytes": {}, "o": -1}
@@ -59,38 +58,36 @@ def align(a: Sequence[StepFrame], b: Sequence[StepFrame]) -> Aligned[StepFrame]:
 
     Two steps match if they have one phase and role, and tiles with one first key. Else the other side waits.
     """
-    pairs = _pairs(_keys(a), _keys(b))
-    of_a = _with_waits(a, [pair[0] for pair in pairs], SIDES[0])
-    of_b = _with_waits(b, [pair[1] for pair in pairs], SIDES[1])
-    frames = [_common(pair, frame_a, frame_b) for pair, frame_a, frame_b in zip(pairs, of_a, of_b)]
-    return Aligned(frames, of_a, of_b)
+    made, done = Aligned[StepFrame]([], [], []), [0, 0]
 
+    def step(n: int | None, m: int | None) -> None:
+        """A step with these frames, None for the side that waits."""
+        of_a = a[n] if n is not None else _waiting(a, done[0], "A")
+        of_b = b[m] if m is not None else _waiting(b, done[1], "B")
+        stepping, alone = of_b if n is None else of_a, n is None or m is None
+        common: AlignedFrame = {
+            "tile": stepping["tile"],
+            "title": stepping["title"] + (f" ({'B' if n is None else 'A'} alone)" if alone else ""),
+            "phase": stepping["phase"],
+            "sentence": "",
+            "sentences": [of_a["sentence"], of_b["sentence"]],
+            "lines_a": of_a["lines"],
+            "lines_b": of_b["lines"],
+            "marks": [marks.ALONE] if alone else [],
+        }
+        made.frames.append(common)
+        made.a.append(of_a)
+        made.b.append(of_b)
+        done[:] = [done[0] + (n is not None), done[1] + (m is not None)]
 
-def _with_waits(frames: Sequence[StepFrame], places: Sequence[int | None], side: str) -> list[StepFrame]:
-    found: list[StepFrame] = []
-    last: int | None = None
-    for position in places:
-        found.append(_waiting(frames, last, side) if position is None else frames[position])
-        last = last if position is None else position
-    return found
-
-
-def _common(pair: Pair, a: StepFrame, b: StepFrame) -> AlignedFrame:
-    stepping = b if pair[0] is None else a
-    title = stepping["title"]
-    alone = None in pair
-    if alone:
-        title += f" ({SIDES[pair[0] is None]} alone)"
-    return {
-        "tile": stepping["tile"],
-        "title": title,
-        "phase": stepping["phase"],
-        "sentence": "",
-        "sentences": [a["sentence"], b["sentence"]],
-        "lines_a": a["lines"],
-        "lines_b": b["lines"],
-        "marks": [marks.ALONE] if alone else [],
-    }
+    for block in difflib.SequenceMatcher(None, _keys(a), _keys(b), autojunk=False).get_matching_blocks():
+        for n in range(done[0], block.a):
+            step(n, None)
+        for m in range(done[1], block.b):
+            step(None, m)
+        for n in range(block.size):
+            step(block.a + n, block.b + n)
+    return made
 
 
 def _keys(frames: Sequence[StepFrame]) -> list[Key]:
@@ -104,31 +101,17 @@ def _keys(frames: Sequence[StepFrame]) -> list[Key]:
         if isinstance(scores, list):
             tile, key = frame["tile"], scores[2]
             first_keys[tile] = min(first_keys.get(tile, key), key)
-    sizes = [key / tile for tile, key in first_keys.items() if tile > 0]
-    size = sizes[0] if sizes else 1
-
-    def first_key(tile: int) -> int:
-        return first_keys.get(tile, int(tile * size)) if tile >= 0 else -1
-
-    return [(str(frame.get("role", "")), frame["phase"], first_key(frame["tile"])) for frame in frames]
+    size = next((key / tile for tile, key in first_keys.items() if tile > 0), 1)
+    tiles = [frame["tile"] for frame in frames]
+    keys = [first_keys.get(tile, int(tile * size)) if tile >= 0 else -1 for tile in tiles]
+    return [(str(frame.get("role", "")), frame["phase"], key) for frame, key in zip(frames, keys)]
 
 
-def _pairs(a: list[Key], b: list[Key]) -> list[Pair]:
-    pairs: list[Pair] = []
-    end_a = end_b = 0
-    for block in difflib.SequenceMatcher(None, a, b, autojunk=False).get_matching_blocks():
-        pairs += [(position, None) for position in range(end_a, block.a)]
-        pairs += [(None, position) for position in range(end_b, block.b)]
-        pairs += [(block.a + n, block.b + n) for n in range(block.size)]
-        end_a, end_b = block.a + block.size, block.b + block.size
-    return pairs
-
-
-def _waiting(frames: Sequence[StepFrame], last: int | None, side: str) -> StepFrame:
-    if last is None:
-        held, cleared, said = frames[0], _WAITING | _NOT_BEGUN, "has not begun"
-    else:
-        held, cleared, said = frames[last], _WAITING, f"has done {frames[last]['title']} and waits"
+def _waiting(frames: Sequence[StepFrame], done: int, side: str) -> StepFrame:
+    """The frame of a side that waits. done: the number of its steps so far."""
+    held, cleared, said = frames[max(0, done - 1)], _WAITING | _NOT_BEGUN, "has not begun"
+    if done:
+        cleared, said = _WAITING, f"has done {held['title']} and waits"
     known = {name: value for name, value in cleared.items() if name in held}
     return cast(StepFrame, {**held, **known, "sentence": f"{side} {said}."})
 
@@ -143,12 +126,30 @@ def stage_of(
 ) -> stage.Stage:
     """The whole stage of two runs. It opens at the first difference. summary, tone: the verdict."""
     requests, queries = [run.request for run in runs], ["", ""]
-    if all(tiling.accepts(request.kernel) for request in requests):
-        frames, first, views, states = _matrices(runs)
+    dense = all(tiling.accepts(request.kernel) for request in requests)
+    views, states, first = list[stage.View](), list[list[stage.State]](), 0
+    if dense:
+        tilings = [tiling.explain(run) for run in runs]
+        tiled = align(tilings[0].frames, tilings[1].frames)
+        frames, first = tiled.frames, tiled.first_difference
+        for n, own in enumerate((tiled.a, tiled.b)):
+            story = replace(tilings[n], frames=own)
+            views.append(stage.View("matrices", "matrices", "Matrices", *tiling.view(runs[n], story), n))
+            states.append([state for state in tiling.states(story) if not isinstance(state.values[0], str)])
         rows = [end - begin for _, begin, end in map(query_rows, requests)]
         queries = ["", ""] if rows[0] == rows[1] else [f" ({count} queries)" for count in rows]
     else:
-        frames, first, views, states = _tensors(runs)
+        walks = [generic.explain(run) for run in runs]
+        walked = align(walks[0].frames, walks[1].frames)
+        frames, first = walked.frames, walked.first_difference
+        for n, steps in enumerate((walked.a, walked.b)):
+            view = generic.view(replace(walks[n], frames=steps))
+            views.append(stage.View("tensors", "tensors", "Tensors", *view, n))
+            so_far = []
+            for name, kind in (("read", "load"), ("written", "store")):
+                moved = [sum(t["bytes"] for t in step["touched"] if t["kind"] == kind) for step in steps]
+                so_far.append(stage.State(f"{name} so far", np.cumsum(moved).astype(int).tolist(), "B", colour=kind))
+            states.append(so_far)
     return stage.Stage(
         headline=" · ".join(f"{side}: {r.kernel.name} {r.kernel.title}" for side, r in zip(SIDES, requests)),
         frames=frames,
@@ -165,32 +166,6 @@ def stage_of(
         tone=tone,
         step=first,
     )
-
-
-Parts = tuple[list[AlignedFrame], int, list[stage.View], list[list[stage.State]]]  # with the first different step
-
-
-def _matrices(runs: Sequence[Run]) -> Parts:
-    stories, views, states = [tiling.explain(run) for run in runs], [], []
-    aligned = align(stories[0].frames, stories[1].frames)
-    for n, frames in enumerate((aligned.a, aligned.b)):
-        story = replace(stories[n], frames=frames)
-        views.append(stage.View("matrices", "matrices", "Matrices", *tiling.view(runs[n], story), n))
-        states.append([state for state in tiling.states(story) if not isinstance(state.values[0], str)])
-    return aligned.frames, aligned.first_difference, views, states
-
-
-def _tensors(runs: Sequence[Run]) -> Parts:
-    stories, views, states = [generic.explain(run) for run in runs], [], []
-    aligned = align(stories[0].frames, stories[1].frames)
-    for n, frames in enumerate((aligned.a, aligned.b)):
-        views.append(stage.View("tensors", "tensors", "Tensors", *generic.view(replace(stories[n], frames=frames)), n))
-        so_far = []
-        for name, kind in (("read", "load"), ("written", "store")):
-            moved = [sum(t["bytes"] for t in frame["touched"] if t["kind"] == kind) for frame in frames]
-            so_far.append(stage.State(f"{name} so far", np.cumsum(moved).astype(int).tolist(), "B", colour=kind))
-        states.append(so_far)
-    return aligned.frames, aligned.first_difference, views, states
 
 
 def provenance(parts: Sequence[stage.Provenance]) -> stage.Provenance:

@@ -108,7 +108,7 @@ def data_of(runs: list[Run]) -> Row:
         "place": "on the chip" if any(site.space == "shared" for site in runs[1].sites) else "in registers",
         "entries": [launch.entry for launch in runs[0].request.plan.launches],
         "launches": {side: len(run.request.plan.launches) for side, run in zip(SIDES, runs)},
-        "size": times.size_said(problem),
+        "size": stage.problem_said(problem),
         "cost": f" The cost: {costs}" if costs else "",
         "times": near,
         "alike": alike,

@@ -8,7 +8,7 @@ import pandas as pd
 
 from explainers.story.glossary import count
 from explainers.story.scene import Bar, Bars, Part, view
-from explainers.story.stage import View, place
+from explainers.story.stage import View, place, problem_said
 from explainers.story.words import Names, Row, Words
 from kernels.core.problem import Problem
 from kernels.core.request import Request
@@ -101,24 +101,15 @@ def nearest(request: Request) -> tuple[Row, list[Row]] | None:
     near = of_problem(table, min(problems, key=gap))
     kind = near["problem"].values().get("dtype")
     alike = [of_problem(table, problem) for problem in problems if problem.values().get("dtype") == kind]
-    size = size_said(near["problem"])
-    near |= {"where": where, "source": f"recorded on {where}, with {size}{f', {kind}' if kind else ''}"}
+    near |= {"where": where, "source": f"recorded on {where}, with {problem_said(near['problem'])}"}
     return near, sorted((t for t in alike if t["saved"] == t["saved"]), key=lambda t: t["problem"].cpu_steps)
-
-
-def size_said(problem: Problem) -> str:
-    """The size of a problem as a person says it, such as 16 tokens, hidden 4096."""
-    name, value = next(iter(problem.values().items()))
-    first, *others = problem.size.split(", ")
-    said = count(int(str(value)), name.removesuffix("s"), name) if first == f"{name} {value}" else first
-    return ", ".join([said, *others])
 
 
 def bars(times: Names, alike: list[Row], now: list[int]) -> Bars:
     """The times in a graph. now: the steps about them. alike: see `nearest`."""
     gains = {one["count"]: one["gain"] for one in alike}
     shown = [n for n in gains if n in (min(gains), times["count"], max(gains))]
-    names = {**times, "size": size_said(times["problem"]).split(",")[0], "gains": {n: gains[n] for n in shown}}
+    names = {**times, "size": problem_said(times["problem"]).split(",")[0], "gains": {n: gains[n] for n in shown}}
     names |= {
         "gpu": times["where"].split(", ")[0],
         "one": times["name"].removesuffix("s"),
@@ -144,7 +135,12 @@ def clock(times: Names) -> View:
     drawn = [_bar(times, who, mode, way(who, mode)) for who, mode in ways]
     note, parts, title = (WORDS.say(name, times) for name in ("modes", "parts", "clock"))
     panel = Bars(
-        title=[title, times["problem"].size], bars=drawn, key="us", head="µs of one chain", note=note, tall=True
+        title=[title, problem_said(times["problem"])],
+        bars=drawn,
+        key="us",
+        head="µs of one chain",
+        note=note,
+        tall=True,
     )
     return view("clock", "Time", [[panel]], legend=[("", parts)])
 

@@ -4,13 +4,13 @@ A run as it goes has the host's calls, and the kernels on the same axis. In a ru
 the host has made its calls.
 """
 
-from typing import Any, Literal
+from typing import Literal
 
 from explainers.story.glossary import us
+from explainers.story.words import Row
 from kernels.core.streams import Step, copied_bytes, steps
 from kernels.measure.launch_times import LaunchTimes, names
 
-Row = dict[str, Any]
 # A launch, copy or call: name, kind (launch, copy or call), entry, row, part (of its row), start, end and length `ns`,
 # bytes (of a copy) and child. A run lists them in the order of the host's calls.
 Bar = Row

@@ -9,12 +9,12 @@ from functools import lru_cache
 import pandas as pd
 
 from explainers.stories.launches.host_code import host_code, purpose
-from explainers.stories.launches.runs import Gap, Row, Run, after_calls, as_they_go, awaited, needs, order
+from explainers.stories.launches.runs import Gap, Run, after_calls, as_they_go, awaited, needs, order
 from explainers.story import scene, stage
 from explainers.story.base import Part, Runner, Story
 from explainers.story.glossary import us
 from explainers.story.stage import Block, Code, Stage, State, Tab, View
-from explainers.story.words import Words
+from explainers.story.words import Row, Words
 from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
 from kernels.core.streams import copied_bytes, steps
@@ -130,7 +130,7 @@ def data_of(pair: list[LaunchTimes]) -> Row:
         "repeats": len(made.runs),
         "apart": max(one.clocks_apart_ns for one in pair),
         "late": [run["title"] for run in runs if not run["own_gaps"]],
-        "size": made.request.problem.size,
+        "size": stage.problem_said(made.request.problem),
         "clocks": pair[0].clocks_apart_ns,
         "making": sum(made.graph[name] for name in ("capture_ns", "instantiate_ns")) if made.graph else 0,
         # what the questions ask: a gap that the host makes, the first one after all calls, other times, the waits
@@ -368,7 +368,10 @@ def executed_tab(look: Look, runner: Runner) -> list[Block]:
             both = [int(moved.get((step.number, stored), 0)) for stored in (False, True)]
             rows.append([name, stream, ", ".join(waits), *both])
     table = pd.DataFrame(rows, columns=["launch or copy", "stream", "waits for", "bytes read", "bytes written"])
-    return [stage.text(WORDS.say("executed", {"size": request.problem.size}), run.provenance), stage.table(table)]
+    return [
+        stage.text(WORDS.say("executed", {"size": stage.problem_said(request.problem)}), run.provenance),
+        stage.table(table),
+    ]
 
 
 def clock_tab(look: Look, runner: Runner) -> list[Block]:

@@ -6,8 +6,7 @@ from typing import Literal
 import altair as alt
 import pandas as pd
 
-from explainers.charts.inline import Inline
-from explainers.charts.line_ends import decades, named_ends
+from explainers.charts.layers import Inline, decades, named_ends
 from explainers.charts.palette import AXIS, OKABE_ITO
 from explainers.stories.memory_hierarchy.memory_levels import SPACES, bytes_said, edges, levels_met, stairs
 from kernels.build.occupancy import Machine
@@ -44,7 +43,7 @@ BANDWIDTH = Measure("bandwidth", "gb_per_s", "GB/s, whole GPU")
 def latency_chart(
     rows: pd.DataFrame, marked: pd.DataFrame | None = None, machine: Machine | None = None
 ) -> alt.LayerChart:
-    """Returns the cycles of one load in a chain, against the bytes of the chain.
+    """The cycles of one load in a chain, against the bytes of the chain.
 
     marked: the rows with the marked caches.
     machine: for a rule at the shared memory of an SM.
@@ -54,7 +53,7 @@ def latency_chart(
 
 
 def bandwidth_chart(rows: pd.DataFrame, marked: pd.DataFrame | None = None) -> alt.LayerChart:
-    """Returns the gigabytes per second of the whole GPU, against the bytes of its repeated reads."""
+    """The gigabytes per second of the whole GPU, against the bytes of its repeated reads."""
     return _chart(rows, rows if marked is None else marked, BANDWIDTH, None)
 
 
@@ -64,75 +63,42 @@ _SIZE = (
 )
 
 
-def _size_axis(ticks: list[int]) -> alt.Axis:
-    return alt.Axis(values=ticks, labelExpr=_SIZE, labelOverlap="greedy", labelSeparation=8, grid=False)
-
-
 def _chart(rows: pd.DataFrame, marked: pd.DataFrame, measure: Measure, shared: int | None) -> alt.LayerChart:
-    """Returns the chart. marked: the rows of the steps. shared: bytes of an SM's shared memory, for a rule."""
-    data, rows = Inline(), _drawn(rows, marked, measure)
-    column = measure.column
-    low, high = rows[f"{column}_least"].min() / 1.25, rows[f"{column}_most"].max() * 1.1
-    bounds = (low, high * (high / low) ** HEADROOM)
-    scale = alt.Scale(type="log", domain=list(bounds), nice=False)
-    axis = alt.Axis(values=decades(*bounds), format=",~g")
-    x, y = _size_channel(rows), alt.Y(f"{column}:Q", title=measure.title, scale=scale, axis=axis)
-    present = [name for name in COLOURS if name in set(rows["where"])]
-    colours = alt.Scale(domain=present, range=[COLOURS[name] for name in present])
-    colour = alt.Color("where:N", legend=None, scale=colours)
-    lines = _lines(data, rows, measure, x, y, colour)
-    rule = _step_rule(data, rows, marked, measure.kind, x)
-    last = rows.sort_values("working_set").groupby("line", sort=False).tail(1)
-    last = last.assign(said=last.line if rows.source.nunique() > 1 else last["where"])
-    last = _merged(last, column)
-    ends = named_ends(data, last, x, y, bounds, colour, ["beyond"])
-    drawn = set(rows["where"])
-    named = measure.kind == "latency" and SPACES["through_l1"] in drawn and SPACES["texture"] not in drawn
-    marks = _marks(data, marked, measure.kind, shared, x, (rows.working_set.min(), rows.working_set.max()))
-    levels = _haloed(_plateau_names(data, marked, x, y)) if named else []
-    return data.layered([*marks, *rule, *lines, *levels, *ends], 360)
-
-
-def _merged(last: pd.DataFrame, column: str) -> pd.DataFrame:
-    """Returns the ends of the lines. Both lines of global memory have one name if they end at one height."""
-    both = last[last["where"].isin([SPACES["through_l1"], SPACES["from_l2"]])]
-    if len(both) != 2 or both[column].max() / both[column].min() > 1 + SPREAD / 2:
-        return last
-    kept = both[both["where"] == SPACES["through_l1"]]
-    return last.drop(both.index.difference(kept.index)).replace({"said": {kept.said.iloc[0]: "global memory"}})
-
-
-def _drawn(rows: pd.DataFrame, marked: pd.DataFrame, measure: Measure) -> pd.DataFrame:
-    """Returns the rows of the chart, with the line, the step and the size of each."""
-    step = {size: n for n, size in enumerate(stairs(marked, measure.kind), 1)}
-    rows, known = rows[rows.kind == measure.kind], edges(marked)
+    """The chart. marked: the rows of the steps. shared: bytes of an SM's shared memory, for a rule."""
+    data, column, known = Inline(), measure.column, edges(marked)
+    steps = {size: n for n, size in enumerate(stairs(marked, measure.kind), 1)}
+    rows = rows[rows.kind == measure.kind]
     rows = rows.loc[(rows.space == "through_l1").sort_values(kind="stable").index]  # its points cover others
     beyond = rows.working_set > known[0].fits if known else False
-    return rows.assign(
+    through, past = (rows["where"] == SPACES[space] for space in ("through_l1", "from_l2"))
+    rows = rows.assign(
         line=rows["where"] + ", " + rows.source,
-        beyond=(rows["where"] == SPACES["from_l2"]) | (rows["where"] == SPACES["through_l1"]) & beyond,
-        step=[step.get(int(size)) for size in rows.working_set],
+        beyond=past | through & beyond,
+        step=[steps.get(int(size)) for size in rows.working_set],
         size=rows.working_set.map(bytes_said),
     )
+    several, drawn = rows.source.nunique() > 1, set(rows["where"])
 
-
-def _size_channel(rows: pd.DataFrame) -> alt.X:
-    """Returns the x axis: working sets, with a tick at every second or sixth power of two."""
+    # the axes: working sets with a tick at every second or sixth power of two, and room for names above the lines
     smallest, largest = rows.working_set.min(), rows.working_set.max()
     every = 6 if largest > 2**12 * smallest else 2
     ticks = [2**n for n in range(10, 31, every) if smallest / 2 <= 2**n <= largest * 2]
-    wide = alt.Scale(type="log", base=2, domain=[float(smallest) / 1.1, float(largest) * 1.1], nice=False)
-    return alt.X(
-        "working_set:Q", title="size of the data that the loads visit (log)", scale=wide, axis=_size_axis(ticks)
+    x = alt.X(
+        "working_set:Q",
+        title="size of the data that the loads visit (log)",
+        scale=alt.Scale(type="log", base=2, domain=[float(smallest) / 1.1, float(largest) * 1.1], nice=False),
+        axis=alt.Axis(values=ticks, labelExpr=_SIZE, labelOverlap="greedy", labelSeparation=8, grid=False),
     )
+    low, high = rows[f"{column}_least"].min() / 1.25, rows[f"{column}_most"].max() * 1.1
+    bounds = (low, high * (high / low) ** HEADROOM)
+    scale = alt.Scale(type="log", domain=list(bounds), nice=False)
+    y = alt.Y(f"{column}:Q", title=measure.title, scale=scale, axis=alt.Axis(values=decades(*bounds), format=",~g"))
+    present = [name for name in COLOURS if name in drawn]
+    colours = alt.Scale(domain=present, range=[COLOURS[name] for name in present])
+    colour = alt.Color("where:N", legend=None, scale=colours)
 
-
-def _lines(
-    data: Inline, rows: pd.DataFrame, measure: Measure, x: alt.X, y: alt.Y, colour: alt.Color
-) -> list[alt.Chart]:
-    """Returns the spread, the lines and the points."""
-    column = measure.column
-    base, least = data.chart("points", rows), alt.Y(f"{column}_least:Q", scale=y["scale"])
+    # the spread, the lines and the points
+    base, least = data.chart("points", rows), alt.Y(f"{column}_least:Q", scale=scale)
     spread = base.mark_rule(strokeWidth=2).encode(x=x, y=least, y2=f"{column}_most:Q", color=colour)
     over = alt.datum.where == SPACES["from_l2"]  # it covers the chain through L1 beyond the end of L1
     line = base.mark_line().encode(
@@ -143,52 +109,49 @@ def _lines(
         strokeDash=alt.when(over).then(alt.value([5, 4])).otherwise(alt.value([1, 0])),
         strokeWidth=alt.when(alt.datum.where == SPACES["through_l1"]).then(alt.value(4)).otherwise(alt.value(2)),
     )
-    several = rows.source.nunique() > 1
-    legend = alt.Legend(orient="bottom", symbolFillColor=AXIS) if several else None
     larger = alt.when("datum.step == step").then(alt.value(170)).when(over).then(alt.value(16))
+    legend = alt.Legend(orient="bottom", symbolFillColor=AXIS) if several else None
     points = base.mark_point(filled=True, opacity=1).encode(
         x=x,
         y=y,
         color=colour,
         shape=alt.Shape("source:N", title=None, legend=legend),
         size=larger.otherwise(alt.value(45)),
-        tooltip=_tips(measure),
+        tooltip=[
+            alt.Tooltip("where:N", title="loads"),
+            alt.Tooltip("size:N", title="working set: the bytes that the loads visit"),
+            alt.Tooltip(f"{column}:Q", format=",.5g", title=f"median, {measure.title}"),
+            alt.Tooltip(f"{column}_least:Q", format=",.5g", title="least"),
+            alt.Tooltip(f"{column}_most:Q", format=",.5g", title="most"),
+            alt.Tooltip("source:N", title="from"),
+        ],
     )
-    return [spread, line, points]
+    at = [{"working_set": size, "step": n} for size, n in steps.items() if smallest <= size <= largest]
+    rule = [data.step_rule(pd.DataFrame(at), x)] if at else []
 
-
-def _tips(measure: Measure) -> list[alt.Tooltip]:
-    column = measure.column
-    return [
-        alt.Tooltip("where:N", title="loads"),
-        alt.Tooltip("size:N", title="working set: the bytes that the loads visit"),
-        alt.Tooltip(f"{column}:Q", format=",.5g", title=f"median, {measure.title}"),
-        alt.Tooltip(f"{column}_least:Q", format=",.5g", title="least"),
-        alt.Tooltip(f"{column}_most:Q", format=",.5g", title="most"),
-        alt.Tooltip("source:N", title="from"),
-    ]
-
-
-def _step_rule(data: Inline, rows: pd.DataFrame, marked: pd.DataFrame, kind: str, x: alt.X) -> list[alt.Chart]:
-    """Returns the rule at the working set of the step, if a step is in the chart."""
-    smallest, largest = rows.working_set.min(), rows.working_set.max()
-    steps = [
-        {"working_set": size, "step": n}
-        for n, size in enumerate(stairs(marked, kind), 1)
-        if smallest <= size <= largest
-    ]
-    return [data.step_rule(pd.DataFrame(steps), x)] if steps else []
+    # the names of the lines. Both lines of global memory have one name if they end at one height
+    last = rows.sort_values("working_set").groupby("line", sort=False).tail(1)
+    last = last.assign(said=last.line if several else last["where"])
+    both = last[last["where"].isin([SPACES["through_l1"], SPACES["from_l2"]])]
+    if len(both) == 2 and both[column].max() / both[column].min() <= 1 + SPREAD / 2:
+        kept = both[both["where"] == SPACES["through_l1"]]
+        last = last.drop(both.index.difference(kept.index)).replace({"said": {kept.said.iloc[0]: "global memory"}})
+    ends = named_ends(data, last, x, y, bounds, colour, ["beyond"])
+    marks = _marks(data, marked, measure.kind, shared, x, (smallest, largest))
+    named = measure.kind == "latency" and SPACES["through_l1"] in drawn and SPACES["texture"] not in drawn
+    levels = _haloed(_plateau_names(data, marked, x, y)) if named else []
+    return data.layered([*marks, *rule, spread, line, points, *levels, *ends], 360)
 
 
 def far_half(marked: pd.DataFrame) -> float:
-    """Returns the cycles of the plateau between L2 and device memory, 0 without one."""
+    """The cycles of the plateau between L2 and device memory, 0 without one."""
     chain = marked[(marked.kind == "latency") & (marked.space == "through_l1")].set_index("working_set").cycles
     far = chain[chain.index.map(levels_met(marked)) == FAR]
     return far.median() if len(far) > 1 and far.max() / far.min() < 1 + SPREAD else 0.0
 
 
 def _plateau_names(data: Inline, marked: pd.DataFrame, x: alt.X, y: alt.Y) -> list[alt.Chart]:
-    """Returns the name of each level over its part of the chain through L1. The page removes them in a low chart."""
+    """The name of each level over its part of the chain through L1. The page removes them in a low chart."""
     chain = marked[(marked.kind == "latency") & (marked.space == "through_l1")].set_index("working_set").cycles
     parts, found = dict(iter(chain.groupby(chain.index.map(levels_met(marked))))), []
     names = PLATEAUS | (HALVES if far_half(marked) else {})
@@ -222,7 +185,7 @@ def _plateau_names(data: Inline, marked: pd.DataFrame, x: alt.X, y: alt.Y) -> li
 
 
 def _haloed(texts: list[alt.Chart]) -> list[alt.Chart]:
-    """Returns texts with a ground of the page's colour, so that no line crosses them."""
+    """Texts with a ground of the page's colour, so that no line crosses them."""
     found = []
     for text in texts:
         ground = text.copy(deep=True)
@@ -239,7 +202,7 @@ def _marks(
     x: alt.X,
     ends_of_axis: tuple[float, float],
 ) -> list[alt.Chart]:
-    """Returns a band at the end of each cache, with its name, and a rule at the size of an SM's shared memory."""
+    """A band at the end of each cache, with its name, and a rule at the size of an SM's shared memory."""
     half = kind == "latency" and far_half(marked)
     names = {"L2 cache": "near half of L2 (likely)"} if half else {}
     names |= {"L1 cache": "L1 of all SMs"} if kind == "bandwidth" else {}
@@ -268,7 +231,7 @@ def _marks(
 
 
 def _beside(base: alt.Chart, x: alt.X, end: float, row: int, middle: float) -> alt.Chart:
-    """Returns the name of a band or rule, on the side with more room.
+    """The name of a band or rule, on the side with more room.
 
     end: its right end, in bytes.
     middle: before it, the name is on the right side.

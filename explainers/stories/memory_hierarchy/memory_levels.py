@@ -19,6 +19,10 @@ SPACES = {  # the space of a chase or a stream -> its name
 }
 
 
+LARGEST = 2**40  # bytes, beyond any working set
+COLUMNS = {"latency": "cycles", "bandwidth": "gb_per_s"}  # kind of a measurement -> the column of its figure
+
+
 @dataclass(frozen=True)
 class Plateau:
     """The rows of a table on one plateau of a level.
@@ -32,36 +36,27 @@ class Plateau:
     high: int
 
     def rows(self, table: pd.DataFrame, kind: str) -> pd.DataFrame:
-        """Returns the rows of that kind on the plateau. kind: latency or bandwidth."""
+        """The rows of that kind on the plateau. kind: latency or bandwidth."""
         of_space = table[(table.kind == kind) & (table.space == self.space)]
         return of_space[of_space.working_set.between(self.low, self.high)]
 
 
-@dataclass(frozen=True)
-class Level:
-    """A level of the memory.
-
-    name: in words.
-    latency, bandwidth: its plateaus. Registers have none.
-    """
-
-    name: str
-    latency: Plateau | None = None
-    bandwidth: Plateau | None = None
-
-    def plateau(self, kind: str) -> Plateau | None:
-        """Returns the plateau of that kind. kind: latency or bandwidth."""
-        return self.latency if kind == "latency" else self.bandwidth
-
-
-LARGEST = 2**40  # bytes, beyond any working set
-LEVELS = (
-    Level("Registers"),
-    Level("Shared memory", Plateau("shared", KIB, 256 * KIB), Plateau("shared", 0, LARGEST)),
-    Level("L1 cache", Plateau("through_l1", KIB, 128 * KIB), Plateau("through_l1", 0, 26 * MIB)),
-    Level("L2 cache", Plateau("from_l2", 512 * KIB, 16 * MIB), Plateau("from_l2", 0, 44 * MIB)),
-    Level("Device memory", Plateau("from_l2", 128 * MIB, LARGEST), Plateau("from_l2", 128 * MIB, LARGEST)),
-)
+LEVELS: dict[str, dict[str, Plateau]] = {  # level -> kind -> its plateau
+    "Registers": {},
+    "Shared memory": {
+        "latency": Plateau("shared", KIB, 256 * KIB),
+        "bandwidth": Plateau("shared", 0, LARGEST),
+    },
+    "L1 cache": {
+        "latency": Plateau("through_l1", KIB, 128 * KIB),
+        "bandwidth": Plateau("through_l1", 0, 26 * MIB),
+    },
+    "L2 cache": {
+        "latency": Plateau("from_l2", 512 * KIB, 16 * MIB),
+        "bandwidth": Plateau("from_l2", 0, 44 * MIB),
+    },
+    "Device memory": dict.fromkeys(COLUMNS, Plateau("from_l2", 128 * MIB, LARGEST)),
+}
 OTHERS = {
     "Constant memory, up to 1.5 KiB": Plateau("constant", KIB, 3 * KIB // 2),
     "Constant memory, 48 KiB and more": Plateau("constant", 48 * KIB, LARGEST),
@@ -86,34 +81,25 @@ def plateaus(table: pd.DataFrame) -> pd.DataFrame:
 
     A figure without a measurement is None.
     """
-    rows = [
-        {
-            "level": level.name,
-            "cycles": _median(table, level, "latency", "cycles"),
-            "ns": _median(table, level, "latency", "ns"),
-            "GB/s": _median(table, level, "bandwidth", "gb_per_s"),
-        }
-        for level in LEVELS
-    ]
+    rows = []
+    for level, own in LEVELS.items():
+        row: dict[str, object] = {"level": level}
+        for name, kind, column in (
+            ("cycles", "latency", "cycles"),
+            ("ns", "latency", "ns"),
+            ("GB/s", "bandwidth", "gb_per_s"),
+        ):
+            measured = own[kind].rows(table, kind) if kind in own else table.iloc[:0]
+            row[name] = float(measured[column].median()) if len(measured) else None
+        rows.append(row)
     copies = table[(table.kind == "bandwidth") & (table.space == "copy")]
     copied = copies.gb_per_s.max() if len(copies) else None
     rows.append({"level": "Device memory, copy", "cycles": None, "ns": None, "GB/s": copied})
-    return pd.DataFrame(rows + [_row_of_others(table, name, plateau) for name, plateau in OTHERS.items()])
-
-
-def _row_of_others(table: pd.DataFrame, name: str, plateau: Plateau) -> dict[str, object]:
-    """Returns the row of a memory without a place among the levels. The name shows a missing measurement."""
-    rows = plateau.rows(table, "latency")
-    measured = {column: rows[column].median() if len(rows) else None for column in ("cycles", "ns")}
-    said = name if len(rows) else f"{name}: not measured yet"
-    return {"level": said, **measured, "GB/s": None}
-
-
-def _median(table: pd.DataFrame, level: Level, kind: str, column: str) -> float | None:
-    """Returns the median of a column over a level's plateau of that kind, None without rows."""
-    plateau = level.plateau(kind)
-    rows = plateau.rows(table, kind) if plateau else table.iloc[:0]
-    return float(rows[column].median()) if len(rows) else None
+    for name, plateau in OTHERS.items():
+        chain = plateau.rows(table, "latency")
+        figures = {column: chain[column].median() if len(chain) else None for column in ("cycles", "ns")}
+        rows.append({"level": name if len(chain) else f"{name}: not measured yet", **figures, "GB/s": None})
+    return pd.DataFrame(rows)
 
 
 @dataclass(frozen=True)
@@ -139,28 +125,19 @@ def edges(table: pd.DataFrame, kind: str = "latency") -> list[Edge]:
     Rule: the figure of a level is the median over its plateau (LEVELS). `fits` is the last working set within a tenth
     of this figure. `leaves` is the next one.
     """
-    caches = [level for level in LEVELS if level.name.endswith("cache")]
-    found = [_edge(table, level, kind) for level in caches]
-    return [edge for edge in found if edge]
-
-
-def _edge(table: pd.DataFrame, level: Level, kind: str) -> Edge | None:
-    """Returns the end of one cache, None if the plateau's first working set lacks the level's figure."""
-    column = "cycles" if kind == "latency" else "gb_per_s"
-    plateau = level.plateau(kind)
-    if plateau is None:
-        return None
-    figure = plateau.rows(table, kind)[column].median()
-    rows = table[(table.kind == kind) & (table.space == plateau.space) & (table.working_set >= plateau.low)]
-    rows = rows.sort_values("working_set")
-    off = (rows[column] / figure - 1).abs() > NEAR
-    if rows.empty or off.iloc[0]:
-        return None
-    if not off.any():
-        return Edge(level.name, int(rows.working_set.max()), None)
-    leaves = rows.working_set[off].min()
-    fits = rows.working_set[~off & (rows.working_set < leaves)].max()
-    return Edge(level.name, int(fits), int(leaves))
+    found, column = list[Edge](), COLUMNS[kind]
+    for level in (name for name in LEVELS if name.endswith("cache")):
+        plateau = LEVELS[level][kind]
+        figure = plateau.rows(table, kind)[column].median()
+        rows = table[(table.kind == kind) & (table.space == plateau.space) & (table.working_set >= plateau.low)]
+        rows = rows.sort_values("working_set")
+        off = (rows[column] / figure - 1).abs() > NEAR
+        if rows.empty or off.iloc[0]:  # its first working set lacks the level's figure
+            continue
+        leaves = int(rows.working_set[off].min()) if off.any() else None
+        fits = rows.working_set if leaves is None else rows.working_set[~off & (rows.working_set < leaves)]
+        found.append(Edge(level, int(fits.max()), leaves))
+    return found
 
 
 def machine_of(device: str) -> Machine | None:
@@ -176,18 +153,15 @@ def levels_met(table: pd.DataFrame) -> dict[int, str]:
     """
     known, cycles = edges(table), plateaus(table).set_index("level").cycles
     chain = table[(table.kind == "latency") & (table.space == "through_l1")].set_index("working_set").cycles
-    return {size: _level_met(size, known, cycles, chain) for size in sizes(table)}
-
-
-def _level_met(size: int, known: list[Edge], cycles: pd.Series, chain: pd.Series) -> str:
-    """Returns the level of one working set. cycles: by level. chain: cycles by working set."""
-    following = [*(edge.level for edge in known[1:]), "Device memory"]
-    for edge, beyond in zip(known, following):
-        if size <= edge.fits:
-            return f"in {short_name(edge.level)}"
-        if size in chain.index and chain[size] < (1 - NEAR) * cycles[beyond]:
-            return f"partly in {short_name(edge.level)}"
-    return "in device memory"
+    following, met = [*(edge.level for edge in known[1:]), "Device memory"], dict[int, str]()
+    for size in sizes(table):
+        met[size] = "in device memory"
+        for edge, beyond in zip(known, following):
+            fits = size <= edge.fits
+            if fits or (size in chain.index and chain[size] < (1 - NEAR) * cycles[beyond]):
+                met[size] = f"{'in' if fits else 'partly in'} {short_name(edge.level)}"
+                break
+    return met
 
 
 def short_name(level: str) -> str:
@@ -242,7 +216,7 @@ def stairs(table: pd.DataFrame, kind: str = "latency") -> list[int]:
 
     Rule: the first and the last size of each space, and both sizes of each change of a tenth.
     """
-    found, column = set[int](), "cycles" if kind == "latency" else "gb_per_s"
+    found, column = set[int](), COLUMNS[kind]
     for _, chain in table[(table.kind == kind) & table.space.isin(STEPPED)].groupby("space"):
         rows = chain.sort_values("working_set")
         found |= {int(rows.working_set.iloc[0]), int(rows.working_set.iloc[-1])}

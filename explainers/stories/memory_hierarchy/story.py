@@ -3,12 +3,11 @@ plateaus."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Protocol
 
 import altair as alt
 import pandas as pd
 
-from explainers.charts.chart_view import chart_view
+from explainers.charts.layers import chart_view
 from explainers.stories.memory_hierarchy.level_charts import COLOURS, FAR, bandwidth_chart, far_half, latency_chart
 from explainers.stories.memory_hierarchy.memory_levels import (
     MIB,
@@ -38,6 +37,7 @@ from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
 from kernels.errors import BackendUnavailable
 from kernels.measure import hierarchy as timed
+from kernels.measure.bench_rows import Now
 from kernels.measure.hierarchy import RUNS, Measured
 from kernels.recordings import tables
 from kernels.trace.probes import sites_of
@@ -53,25 +53,6 @@ OTHERS = {  # a space in the strip -> its name
 }
 
 
-class New(Protocol):
-    """The points that this machine has measured so far."""
-
-    @property
-    def device(self) -> str:
-        """The GPU."""
-
-    @property
-    def driver(self) -> str:
-        """Its driver."""
-
-    @property
-    def date(self) -> str:
-        """ISO."""
-
-    def records(self) -> list[dict[str, object]]:
-        """The rows."""
-
-
 @dataclass(frozen=True)
 class Figures:
     """The shown figures.
@@ -85,7 +66,7 @@ class Figures:
 
     source: str
     at: tuple[tuple[str, int], ...]
-    now: New | None
+    now: Now | None
     measured: int
     gpu: str
 
@@ -103,11 +84,19 @@ class Levels(Story[Figures]):
         return f"{spec.name} does not walk a working set between two clocks."
 
     def stage(self, subject: Figures, runner: Runner) -> Stage:
-        spec, here = probed.first(self), _here(subject)
+        spec, here, gpu = probed.first(self), list[Block](), subject.gpu
+        if gpu:
+            about = f"Measures every point of both charts on {gpu}, one after the other. Each point shows at once."
+            meta = {"what": "hierarchy", "gpu": gpu, "about": about, "measured": subject.measured}
+            here = [stage.live("measure", meta)]
         measured = _shown(subject)
         if measured is None or nothing(measured.table):
-            tabs = [stage.Tab("now", "Measure on this GPU", here)] if here else []
-            return Stage(stage.headline(spec), [], [], [stage.code(probed.sample(spec), [])], tabs=tabs, summary=_why())
+            tabs, why = [stage.Tab("now", "Measure on this GPU", here)] if here else [], "Nothing was measured yet."
+            try:
+                timed.recorded()
+            except BackendUnavailable as error:
+                why = str(error)
+            return Stage(stage.headline(spec), [], [], [stage.code(probed.sample(spec), [])], tabs=tabs, summary=why)
         label, latest = ("measured" if subject.now else "recorded"), _latest()
         rows = labelled(measured.table, label)
         if subject.now and latest:
@@ -130,22 +119,6 @@ def _latest() -> Measured | None:
         return timed.recorded()
     except BackendUnavailable:
         return None
-
-
-def _why() -> str:
-    try:
-        timed.recorded()
-    except BackendUnavailable as error:
-        return str(error)
-    return "Nothing was measured yet."
-
-
-def _here(figures: Figures) -> list[Block]:
-    if not figures.gpu:
-        return []
-    about = f"Measures every point of both charts on {figures.gpu}, one after the other. Each point shows at once."
-    meta = {"what": "hierarchy", "gpu": figures.gpu, "about": about, "measured": figures.measured}
-    return [stage.live("measure", meta)]
 
 
 # ---- data ----

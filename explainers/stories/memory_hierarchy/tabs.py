@@ -26,15 +26,6 @@ PAGES: tuple[tuple[str, str, str, dict[str, str]], ...] = (  # level, path of a 
 )
 
 
-def as_text(levels: pd.DataFrame) -> pd.DataFrame:
-    """Returns the plateaus as texts, empty without a measurement. A level without any figure, such as registers, has no
-    row."""
-    formats = {"cycles": "{:.1f}", "ns": "{:.1f}", "GB/s": "{:,.0f}"}
-    levels = levels[levels[list(formats)].notna().any(axis=1) | levels.level.str.endswith("not measured yet")]
-    texts = {name: ["" if pd.isna(v) else form.format(v) for v in levels[name]] for name, form in formats.items()}
-    return levels.assign(**texts)
-
-
 def levels_tab(measured: Measured, label: str, data: Names) -> list[Block]:
     """The plateaus, the ends of the caches, and links to stories. data: names of words.toml."""
     machine = machine_of(measured.device)
@@ -56,7 +47,10 @@ def levels_tab(measured: Measured, label: str, data: Names) -> list[Block]:
         *(stage.text(said) for gpu, said in WORDS.table("stores").items() if gpu in measured.device),
         *([stage.text(WORDS.say("far_half", {}))] if data["far_half"] else []),
     ]
-    table = stage.table(as_text(plateaus(measured.table)), WORDS.say("caption", {"label": label}))
+    levels, formats = plateaus(measured.table), {"cycles": "{:.1f}", "ns": "{:.1f}", "GB/s": "{:,.0f}"}
+    levels = levels[levels[list(formats)].notna().any(axis=1) | levels.level.str.endswith("not measured yet")]
+    texts = {name: ["" if pd.isna(v) else form.format(v) for v in levels[name]] for name, form in formats.items()}
+    table = stage.table(levels.assign(**texts), WORDS.say("caption", {"label": label}))
     return [
         stage.text(WORDS.say("on_device", {**data, "device": measured.device})),
         stage.row([table], [stage.heading("Content of the figures"), *facts]),

@@ -4,7 +4,6 @@ import numpy as np
 
 from explainers.models.softmax_rows import is_optimistic, is_ordinary
 from explainers.stories.online_softmax.frames import RowFrame
-from explainers.stories.online_softmax.row_states import states
 from explainers.stories.online_softmax.row_story import RowStory
 from explainers.story import stage
 from explainers.story.glossary import logged, short
@@ -48,7 +47,7 @@ def questions(story: RowStory, ordinary: bool) -> list[stage.Question]:
     if ordinary or story.first_wrong is not None or not risen:
         return []
     number, (before, m) = risen[0]
-    return [_rescale(story, number, before, m), _raises(story, number, before, m)]
+    return [_raises(story, number, before, m)]
 
 
 def _raises(story: RowStory, step: int, before: float, m: float) -> stage.Question:
@@ -67,29 +66,6 @@ def _raises(story: RowStory, step: int, before: float, m: float) -> stage.Questi
         hides=[f"key {key}", logged(m), short(m)],
         shows=thing,
     )
-
-
-def _rescale(story: RowStory, number: int, before: float, m: float) -> stage.Question:
-    """A question about l and O after a rise of the max."""
-    tile = story.frames[number]["tile"]
-    step = next((n for n, f in enumerate(story.frames) if n > number and f["group"] == "rescale"), number)
-    wrong = {
-        "It throws them away": "Then the keys of the tiles before would count for nothing.",
-        "It keeps them as they are": f"They count against the old max {short(before)}, so they would be too large.",
-        "It reads the old scores again": "The old scores are gone. The kernel never stored them.",
-    }
-    factor = float(np.exp(before - m))
-    why = (
-        f"The factor is e^({short(before)} - {short(m)}), which is {short(factor)}. ".replace("- -", "+ ")
-        + "It turns sums against the old max into sums against the new one."
-    )
-    hides = ["rescale factor", "factor in float64", "rescaled since", "multiplies l and O by"]
-    strip = [state for state in states(story, False, False) if state.name in hides]
-    hides += sorted({str(value) for state in strip for value in state.values} - {"None", "0", "1"})
-    hides += [short(factor)]
-    where: Where = {"step": step, "view": "row", "hides": hides, "veils": ("headline", "tabs")}
-    text = f"In tile {tile} the max rises. How does the kernel treat its sum l and its output O so far?"
-    return idea("rescale", text, "It multiplies them by e^(old max - new max)", wrong, why, **where)
 
 
 def _rise(frame: RowFrame) -> tuple[float, float] | None:

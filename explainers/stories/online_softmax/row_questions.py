@@ -1,4 +1,4 @@
-"""Questions about the state of a row between tiles, about the max of an ordinary softmax, and about a broken build."""
+"""Questions about the max of an ordinary softmax, and about a broken build."""
 
 from collections.abc import Sequence
 
@@ -17,15 +17,12 @@ NAMES = {
 }
 
 
-def ordinary_row(frames: Sequence[RowFrame], first_wrong: int | None, ordinary: bool, head_dim: int) -> list[Question]:
+def ordinary_row(frames: Sequence[RowFrame], first_wrong: int | None, ordinary: bool) -> list[Question]:
     """The questions about a row. Their answers come from the logged values."""
     if first_wrong is not None:
         return _first_wrong(frames, first_wrong)
     keys = max(frame["keys"] for frame in frames)
-    if ordinary:
-        return [_before_max(frames, keys)]
-    tiles = sorted({frame["tile"] for frame in frames if frame["tile"] >= 0})
-    return [_kept(frames, tiles[0], keys, head_dim)] if len(tiles) > 1 else []
+    return [_before_max(frames, keys)] if ordinary else []
 
 
 def _first_wrong(frames: Sequence[RowFrame], first_wrong: int) -> list[Question]:
@@ -43,20 +40,6 @@ def _first_wrong(frames: Sequence[RowFrame], first_wrong: int) -> list[Question]
     veils = ("sentence", "strip", "headline", "tabs")
     first_three = dict(list(wrong.items())[:3])
     return [idea("first_wrong", text, right, first_three, why, step=first_wrong, view="row", veils=veils)]
-
-
-def _kept(frames: Sequence[RowFrame], tile: int, keys: int, head_dim: int) -> Question:
-    """A question about the state of a row between two tiles."""
-    wrong = {
-        "All scores so far": f"Each score is used in its tile and then gone. {keys} keys would need {keys} numbers.",
-        "Only the running max m": "Then the sum and the output of the tiles before would be lost.",
-        "m, l, O and all weights so far": "Each weight has multiplied its row of V, so it is already in O.",
-    }
-    why = f"It keeps {2 + head_dim} numbers: m, l and a row of O. A million keys would need no more."
-    text = "The kernel is done with a tile. Which values of this row does it still need?"
-    step = next(n for n, f in enumerate(frames) if f["tile"] == tile and f["group"] in ("output", "sum"))
-    right = "Only m, l and its row of O"
-    return idea("kept", text, right, wrong, why, step=step, view="row", veils=("headline", "tabs"))
 
 
 def _before_max(frames: Sequence[RowFrame], keys: int) -> Question:

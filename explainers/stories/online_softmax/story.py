@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from explainers.models import generic, softmax_rows, threads, tiling
 from explainers.models.softmax_rows import Row
-from explainers.stories.online_softmax import online_softmax, row_charts, row_questions
+from explainers.stories.online_softmax import drag, online_softmax, row_charts, row_questions
 from explainers.stories.online_softmax.row_story import RowStory
 from explainers.story import picture, stage
 from explainers.story.base import Part, Runner, Story
@@ -30,10 +30,16 @@ class OnlineSoftmax(Story[Row]):
         known = {*tiling.WANTS, *softmax_rows.WANTS}
         others = generic.other_views(run, picture.places(subject.request), known, story.steps)
         views = [threads.view(run, story.steps), *others]
-        made = online_softmax.stage_of(run, story, subject.row, runner.provenance(run), views)
+        hand = drag.view(run, story, subject.row, picture.query_rows(run.request)[0])
+        made = online_softmax.stage_of(
+            run, story, subject.row, runner.provenance(run), [*([hand] if hand else []), *views]
+        )
         ordinary = softmax_rows.is_ordinary(run.request.kernel)
-        checks = tiling.never_stored(run, step=len(story.frames) - 1, view="row", veils=("headline",))
-        more = row_questions.ordinary_row(story.frames, story.first_wrong, ordinary, story.o_values.shape[1])
+        shown = ("drag", len(story.tiles) + 1) if hand else ("row", len(story.frames) - 1)
+        checks = tiling.never_stored(run, step=shown[1], view=shown[0], veils=("headline",))
+        more = row_questions.ordinary_row(story.frames, story.first_wrong, ordinary)
+        if hand:
+            more += drag.questions_of(story)
         offer = softmax_rows.offer(run, runner, subject.row)
         return replace(made, offer=offer, questions=[*made.questions, *more, *checks])
 

@@ -144,19 +144,15 @@ def _figures(run: Run, logged: pd.DataFrame) -> dict[str, int]:
     boxes = int((logged.event == "tma").sum())
     bytes_of_boxes = int(logged[logged.event == "tma"].bytes.sum())
     meets = logged[(logged.event == MEET) & (logged.thread == 0)]
+    of_inputs = logged.tensor.astype(str).str.lower().str.removesuffix("_gmem").isin(inputs)
+    plain = (logged.space == "global") & logged.event.isin(READS) & (logged.event != "tma") & of_inputs
     return {
         "wavefronts": int(costs[costs.space == "shared"].wavefronts.sum()),
         "requests": len(read) + boxes,
         "sectors": int(read.sectors.sum()) + bytes_of_boxes // model.SECTOR,
         "barriers": len(meets),
-        "bytes": int(logged[_reads_of(logged, inputs)].bytes.sum()) + bytes_of_boxes,
+        "bytes": int(logged[plain].bytes.sum()) + bytes_of_boxes,
     }
-
-
-def _reads_of(logged: pd.DataFrame, inputs: set[str]) -> pd.Series:
-    """The records of plain reads of the inputs in global memory."""
-    names = logged.tensor.astype(str).str.lower().str.removesuffix("_gmem")
-    return (logged.space == "global") & logged.event.isin(READS) & (logged.event != "tma") & names.isin(inputs)
 
 
 def _moves(run: Run, logged: pd.DataFrame, parts: Sequence[_Part]) -> list[Move]:
@@ -167,31 +163,33 @@ def _moves(run: Run, logged: pd.DataFrame, parts: Sequence[_Part]) -> list[Move]
     costs = traced.requests(run.trace, "shared", number).costs
     sums = costs.assign(accesses=1).groupby(["apart", "warp"])[["wavefronts", "ideal", "accesses"]].sum()
     of_part = sums.index.get_level_values("apart")
-    return [_move(run, logged, part, sums[of_part == n]) for n, part in enumerate(parts)]
-
-
-def _move(run: Run, logged: pd.DataFrame, part: _Part, waves: pd.DataFrame) -> Move:
     block = int(np.prod(run.request.plan.launches[0].block))
-    working = set(map(int, part.threads))
-    done = logged[part.own & (logged.event != logged.phase) & (logged.event != MEET)]
-    return {
-        "act": part.act,
-        "part": part.part,
-        "parts": part.parts,
-        "threads": "".join("1" if thread in working else "0" for thread in range(block)),
-        "places": part.places,
-        "working": len(working),
-        "wavefronts": int(waves.wavefronts.sum()),
-        "longest": int(waves.wavefronts.max()) if len(waves) else 0,
-        "ideal": int(waves.ideal.sum()),
-        "accesses": int(waves.accesses.sum()),
-        "lines": [run.sites.find(file, line).place for file, line in done[["file", "line"]].drop_duplicates().values],
-        "tile": part.tile,
-        "later": part.later,
-        "pairs": [*part.pairs],
-        "bytes": int(logged[part.own & (logged.space == "shared")].bytes.sum()),
-        "sum": part.sum,
-    }
+    moves = list[Move]()
+    for n, part in enumerate(parts):
+        waves, working = sums[of_part == n], set(map(int, part.threads))
+        done = logged[part.own & (logged.event != logged.phase) & (logged.event != MEET)]
+        lines = done[["file", "line"]].drop_duplicates().values
+        moves.append(
+            {
+                "act": part.act,
+                "part": part.part,
+                "parts": part.parts,
+                "threads": "".join("1" if thread in working else "0" for thread in range(block)),
+                "places": part.places,
+                "working": len(working),
+                "wavefronts": int(waves.wavefronts.sum()),
+                "longest": int(waves.wavefronts.max()) if len(waves) else 0,
+                "ideal": int(waves.ideal.sum()),
+                "accesses": int(waves.accesses.sum()),
+                "lines": [run.sites.find(file, line).place for file, line in lines],
+                "tile": part.tile,
+                "later": part.later,
+                "pairs": [*part.pairs],
+                "bytes": int(logged[part.own & (logged.space == "shared")].bytes.sum()),
+                "sum": part.sum,
+            }
+        )
+    return moves
 
 
 # ---- reductions ----
@@ -202,7 +200,8 @@ def _reduction(run: Run, logged: pd.DataFrame) -> Walk:
     size = int(np.prod(run.request.plan.launches[0].block))
     state, parts = [FULL] * size, list[_Part]()
     numbers = np.concatenate([np.ravel(array) for array in run.request.problem.inputs().values()]).astype(float)
-    in_words = _adds_words(logged)
+    first = logged[(logged.number == 1) & (logged.space == "shared")]
+    in_words = bool(first.event.isin(WRITES).any())  # it writes words, so its other numbers are done with
     # The clock starts behind the first barrier. A read behind the last barrier comes after its end.
     last = logged.cut.max()
     timed = (logged.number > 0) | ((logged.number == 0) & (logged.phase == MEET))
@@ -246,12 +245,6 @@ def _sum_said(numbers: np.ndarray, adds: pd.DataFrame, pairs: Sequence[int]) -> 
         return ""
     terms = f"{before[at]:g} + {before[other]:g}".replace("+ -", "- ")
     return f"number {at} + number {other}: {terms} = {numbers[at]:g}".replace("-", "\u2212")
-
-
-def _adds_words(logged: pd.DataFrame) -> bool:
-    """Whether the first addition writes words of shared memory, so that its other numbers are done with."""
-    first = logged[logged.number == 1]
-    return bool(((first.space == "shared") & first.event.isin(WRITES)).any())
 
 
 # ---- tiles ----

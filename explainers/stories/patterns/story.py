@@ -82,7 +82,8 @@ class Patterns(Story[Look]):
 def data_of(look: Look, runner: Runner) -> tuple[Row, list[str]]:
     """Every table and number of the page, and a sentence for each way that did not run. WarpglassError for the chosen.
 
-    ways: a row for each way. steps: a row for each step of each way.
+    ways: a row for each way, with a row for each of its steps. steps: the shown ones. Of additions, another way than
+        the chosen one shows only its first step.
     """
     ways, left, walks = [], [], list[moves.Walk]()
     for name, request in look.ways:
@@ -108,9 +109,9 @@ def data_of(look: Look, runner: Runner) -> tuple[Row, list[str]]:
                 "most": cycles.most if cycles else None,
                 "rate": cycles.per_us if cycles else None,
                 "label": cycles.label if cycles else "",
-                "gpu": _gpu(cycles.device) if cycles else "",
+                "gpu": stage.gpu_name(cycles.device) if cycles else "",
                 "place": stage.place(cycles.device, cycles.date) if cycles else "",
-                "traced": _gpu(run.device) if run.provenance == "recorded" else "",
+                "traced": stage.gpu_name(run.device) if run.provenance == "recorded" else "",
                 "total": walk.total,
                 "alone": walk.alone,
                 "tiles": sum(READ in move["places"] for move in walk.moves),
@@ -124,13 +125,14 @@ def data_of(look: Look, runner: Runner) -> tuple[Row, list[str]]:
     steps: list[Row] = []
     for number, (way, walk) in enumerate(zip(ways, walks)):
         shown = [move for move in walk.moves if stages != 1 or move["tile"] == 0]  # tiles repeat: one is enough
-        way |= {"start": len(steps), "last": len(shown) - 1, "working": [move["working"] for move in shown]}
-        differing = _differing(way["request"])
+        way |= {"start": len(steps), "last": len(shown) - 1, "working": [move["working"] for move in shown], "rows": []}
+        differing, cut = _differing(way["request"]), not (stages or way["chosen"] or len(shown) == 1)
         for n, move in enumerate(shown):
             row = {**move, "move_tile": move["tile"], "size": len(move["threads"]), "n": n, "last": len(shown) - 1}
             row |= {"reads": READ in move["places"], "coming": COMING in move["places"]}
-            row |= {"shuffles": moves.shuffles(move), "did": WORDS.say("act", row), "way": way}
-            steps.append({**row, "tile": number, "lines": dict.fromkeys([*move["lines"], *differing], 1)})
+            row |= {"shuffles": moves.shuffles(move), "did": WORDS.say("act", row), "way": way, "cut": cut}
+            way["rows"].append({**row, "tile": number, "lines": dict.fromkeys([*move["lines"], *differing], 1)})
+        steps += way["rows"][:1] if cut else way["rows"]
     known = sorted((way for way in ways if way["cycles"]), key=lambda way: way["cycles"])
     data = {
         "ways": ways,
@@ -196,11 +198,6 @@ def _asked(data: Names) -> Row:
     return {**found, "slower": slower, "asked": asked}
 
 
-def _gpu(device: str) -> str:
-    """The short name of a GPU: H100."""
-    return stage.place(device, "").removesuffix(", ")
-
-
 def _code(data: Names, chosen: Request, frames: Sequence[Any]) -> Code:
     """The kernel of the chosen way, then the kernels of other ways."""
     made = stage.code(chosen, frames)
@@ -237,7 +234,7 @@ def picture(data: Names) -> View:
     """The threads and places of the step, why the way costs what it costs, and the cycles of all ways."""
     ways, steps, rated = data["ways"], data["steps"], bool(data["rated"])
     rows = -(-data["size"] // LANES)
-    held = {way["name"]: any(HELD in s["places"] for s in steps if s["way"] is way) for way in ways}
+    held = {way["name"]: any(HELD in step["places"] for step in way["rows"]) for way in ways}
     heads = [
         [WORDS.say(name, {**data, "held": held[s["way"]["name"]]}) for name in ("places", "short_places")]
         for s in steps

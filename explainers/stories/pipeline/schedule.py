@@ -9,13 +9,14 @@ warpgroup does nothing else.
   turn on. Its softmax runs during that output.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
 
-from explainers.stories.pipeline import overlaps
-from explainers.stories.pipeline.key_tile_frames import BlockStory
+from explainers.stories.pipeline import marks
+from explainers.stories.pipeline.marks import WORDS, BlockStory
 from explainers.story import scene
 from explainers.story.glossary import figure
 from explainers.story.stage import View
@@ -28,6 +29,10 @@ NOTES = {
     "Without turns": "all compute their softmax at once, and the tensor cores rest",
     "In turns": "one computes its softmax while another multiplies",
     "Own output, too": "its own output of the tile before also runs during its softmax",
+}
+VIEWS = {  # id -> title, and the two modelled orders
+    "schedule": ("Idea and run", ("Without turns", "In turns")),
+    "own_output": ("Its own output", ("In turns", "Own output, too")),
 }
 # kind of a bar -> its colour, a short name, and its meaning
 KINDS = {
@@ -50,7 +55,7 @@ LEGEND = [
 
 @dataclass(frozen=True)
 class Bar:
-    """A bar of a modelled schedule.
+    """A bar of a schedule.
 
     row: a warpgroup from 0, or the number of warpgroups for the tensor cores.
     owner: the warpgroup of a product of the tensor cores, -1 for a product of all.
@@ -134,20 +139,21 @@ def model_of(story: BlockStory) -> Model | None:
     """
     request = story.made.request
     rows, keys = request.value_of("query_rows") or 0, request.value_of("key_rows") or 0
-    computing = story.bars[story.bars.event == "softmax"].writer.unique()
-    if story.made.noun != "warpgroup" or len(computing) < 2 or request.kernel.tensor_products != 1 or not rows * keys:
+    softmax = story.bars[story.bars.event == "softmax"]
+    groups = softmax.writer.nunique()
+    if story.made.noun != "warpgroup" or groups < 2 or request.kernel.tensor_products != 1 or not rows * keys:
         return None
     if np.isnan(_key_tile(story)):
         return None
-    flops = 2 * rows / len(computing) * keys * request.problem.head_dim
+    flops = 2 * rows / groups * keys * request.problem.head_dim
     product = flops / pipeline_bars.TENSOR_FLOPS["wgmma"] / story.made.mhz * 1e3
-    softmax = story.bars[story.bars.event == "softmax"]
     medians = (softmax.end_ns - softmax.start_ns).groupby(softmax.writer).median()
-    return Model(len(computing), product, float(medians.min()))
+    return Model(groups, product, float(medians.min()))
 
 
 def views(story: BlockStory) -> list[View]:
-    """The views of a block, if its model exists: the idea of turns, and the idea of an output in flight."""
+    """The views of a block, if its model exists: the idea of turns, and the idea of an output in flight. Each has two
+    modelled orders, and the marks from each step on, one under the other on one scale."""
     model = model_of(story)
     if model is None:
         return []
@@ -157,86 +163,89 @@ def views(story: BlockStory) -> list[View]:
         "In turns": (model.in_turns(), False),
         "Own output, too": (model.with_turns(), both),
     }
-    pairs = {
-        "schedule": ("Idea and run", ("Without turns", "In turns")),
-        "own_output": ("Its own output", tuple(orders)[1:]),
-    }
-    return [
-        _view(story, model, id, title, {name: orders[name] for name in names}) for id, (title, names) in pairs.items()
-    ]
-
-
-def _view(story: BlockStory, model: Model, id: str, title: str, orders: dict[str, tuple[list[Bar], bool]]) -> View:
-    """Two modelled orders, and the marks from each step on, one under the other on one scale.
-
-    orders: title -> its bars, and whether the kernel has this order.
-    """
     groups = sorted(int(n) for n in story.bars[story.bars.event == "softmax"].writer.unique())
     names = [f"{story.made.noun} {n}" for n in groups]
-    window = SHOWN * max(_key_tile(story), period(model.without_turns()))
-    panels, lanes, spans = list[scene.Group](), list[scene.Lane](), list[scene.Span]()
-
-    def add(
-        heading: str, label: str, ns: float, rows: list[str], bars: list[Bar], begins: list[float], note: str
-    ) -> None:
-        panel, top = len(panels), len(lanes)
-        marked = [_softmax_from(bars, begin, begin + window) for begin in begins]
-        rests = [
-            not any(bar.row == len(groups) and bar.start < mark[1] and bar.end > mark[0] for bar in bars)
-            if mark and note
-            else False
-            for mark in marked
-        ]
-        panels.append(
-            scene.Group(
-                title=f"{heading} ({label})",
-                value=f"{figure(ns, 3)} ns per key tile",
-                note=note,
-                begins=begins,
-                marked=marked,
-                said=["the tensor cores are at rest" if rest else "" for rest in rests] if any(rests) else [],
-            )
-        )
-        for row, name in enumerate(rows):
-            datum: scene.Datum = {"panel": panel, "row": row}
-            lanes.append(scene.Lane(name=name, group=panel, datum=datum, tip=f"{name}: nothing ({label})"))
-        for n, bar in enumerate(bars):
-            colour, short, meaning = KINDS[bar.kind]
-            text = f"{short} {bar.tile}" if short and bar.tile >= 0 else short
-            of = f", key tile {bar.tile}" if bar.tile >= 0 else ""
-            owner = [f"{groups[bar.owner]}: {text}"] if bar.owner >= 0 else []
-            spans.append(
-                scene.Span(
-                    row=top + bar.row,
-                    start=bar.start,
-                    end=bar.end,
-                    texts=[*owner, text] if text else [],
-                    colour=colour,
-                    datum={"panel": panel, "row": bar.row, "bar": n},
-                    tip=f"{rows[bar.row]}: {meaning}{of}\n{bar.end - bar.start:,.0f} ns ({label})",
+    window = SHOWN * max(_key_tile(story), period(orders["Without turns"][0]))
+    begins = [step["span"][0] for step in story.steps]
+    measured = [bar for bar in _measured(story, groups) if marks.seen(bar.start, bar.end, begins, window)]
+    rows = [*names, f"output of {groups[0]}"] if any(bar.kind == "flight" for bar in measured) else names
+    rule = WORDS.say("rule", vars(model))
+    found = []
+    for id, (title, shown) in VIEWS.items():
+        panels, lanes, spans = list[scene.Group](), list[scene.Lane](), list[scene.Span]()
+        for order in shown:
+            bars, own = orders[order]
+            begin = next(b.start for b in bars if b.row == 0 and b.kind == "softmax" and b.tile == SETTLED)
+            one = [begin - model.product]
+            marked = _marked(bars, one, window)
+            rests = [
+                mark is not None
+                and not any(b.row == len(groups) and b.start < mark[1] and b.end > mark[0] for b in bars)
+                for mark in marked
+            ]
+            panels.append(
+                scene.Group(
+                    title=f"{order}{', as this kernel' if own else ''} (modelled)",
+                    value=f"{figure(period(bars), 3)} ns per key tile",
+                    note=NOTES[order],
+                    begins=one,
+                    marked=marked,
+                    said=["the tensor cores are at rest"] if any(rests) else [],
                 )
             )
-
-    for order, (bars, own) in orders.items():
-        begin = next(b.start for b in bars if b.row == 0 and b.kind == "softmax" and b.tile == SETTLED) - model.product
-        named = f"{order}, as this kernel" if own else order
-        add(named, "modelled", period(bars), [*names, "tensor cores"], bars, [begin], NOTES[order])
-    flying = _outputs_in_flight(story, groups)
-    rows = [*names, f"output of {groups[0]}"] if flying else names
-    begins = [frame["span"][0] for frame in story.frames]
-    add("This run", story.made.provenance, _key_tile(story), rows, [*_measured(story, groups), *flying], begins, "")
-    rule = (
-        f"Modelled: a product takes {figure(model.product, 3)} ns on the tensor cores, a softmax "
-        f"{figure(model.softmax, 3)} ns. Simplified: softmaxes at once do not slow each other. Nothing else takes time."
-    )
-    lines = [[scene.Lanes(groups=panels, rows=lanes, spans=spans, length=window, units=[(1, "ns")], note=rule)]]
-    return scene.view(id, title, lines, legend=LEGEND)
+            _add(lanes, spans, len(panels) - 1, groups, [*names, "tensor cores"], bars, "modelled")
+        panels.append(
+            scene.Group(
+                title=f"This run ({story.made.provenance})",
+                value=f"{figure(_key_tile(story), 3)} ns per key tile",
+                begins=begins,
+                marked=_marked(measured, begins, window),
+            )
+        )
+        _add(lanes, spans, len(panels) - 1, groups, rows, measured, story.made.provenance)
+        picture = scene.Lanes(groups=panels, rows=lanes, spans=spans, length=window, units=[(1, "ns")], note=rule)
+        found.append(scene.view(id, title, [[picture]], legend=LEGEND))
+    return found
 
 
-def _softmax_from(bars: list[Bar], begin: float, end: float) -> tuple[float, float] | None:
-    """The first softmax of the first row in a window, if all of it is there."""
-    bar = next((b for b in bars if b.kind == "softmax" and b.row == 0 and b.start >= begin), None)
-    return (bar.start, bar.end) if bar and bar.end <= end else None
+def _add(
+    lanes: list[scene.Lane],
+    spans: list[scene.Span],
+    panel: int,
+    groups: list[int],
+    rows: list[str],
+    bars: Sequence[Bar],
+    label: str,
+) -> None:
+    """Adds the rows and bars of a panel."""
+    top = len(lanes)
+    for row, name in enumerate(rows):
+        lanes.append(
+            scene.Lane(name=name, group=panel, datum={"panel": panel, "row": row}, tip=f"{name}: nothing ({label})")
+        )
+    for n, bar in enumerate(bars):
+        colour, short, meaning = KINDS[bar.kind]
+        text = f"{short} {bar.tile}" if short and bar.tile >= 0 else short
+        of = f", key tile {bar.tile}" if bar.tile >= 0 else ""
+        owner = [f"{groups[bar.owner]}: {text}"] if bar.owner >= 0 else []
+        spans.append(
+            scene.Span(
+                row=top + bar.row,
+                start=bar.start,
+                end=bar.end,
+                texts=[*owner, text] if text else [],
+                colour=colour,
+                datum={"panel": panel, "row": bar.row, "bar": n},
+                tip=f"{rows[bar.row]}: {meaning}{of}\n{bar.end - bar.start:,.0f} ns ({label})",
+            )
+        )
+
+
+def _marked(bars: list[Bar], begins: list[float], window: float) -> list[tuple[float, float] | None]:
+    """For each begin the first softmax of the first row in its window, if all of it is there."""
+    first = [bar for bar in bars if bar.kind == "softmax" and bar.row == 0]
+    bars_from = (next((bar for bar in first if bar.start >= begin), None) for begin in begins)
+    return [(b.start, b.end) if b and b.end <= begin + window else None for b, begin in zip(bars_from, begins)]
 
 
 def _key_tile(story: BlockStory) -> float:
@@ -245,23 +254,14 @@ def _key_tile(story: BlockStory) -> float:
     return float(starts.diff().median())
 
 
-def _outputs_in_flight(story: BlockStory, groups: list[int]) -> list[Bar]:
-    """The outputs of the first warpgroup, from the start of each to the wait for it."""
-    own = story.flight[(story.flight.writer == groups[0]) & (story.flight.event == "output")]
-    return [
-        Bar(len(groups), "flight", int(bar.tile), bar.start_ns, bar.end_ns)
-        for bar in own[own.tile.notna()].itertuples()
-    ]
-
-
 def _measured(story: BlockStory, groups: list[int]) -> list[Bar]:
-    """The marks as bars."""
+    """The marks as bars, and the outputs of the first warpgroup, from the start of each to the wait for it."""
     waits = story.flight.empty  # for each product
-    kinds = {overlaps.SOFTMAX: "softmax", overlaps.OTHER: "other", overlaps.PRODUCTS: "products"}
+    kinds = {marks.SOFTMAX: "softmax", marks.OTHER: "other", marks.PRODUCTS: "products"}
     bars = list[Bar]()
     for row, writer in enumerate(groups):
         for mark in story.bars[story.bars.writer == writer].itertuples():
-            kind = kinds[overlaps.activity(mark.event)]
+            kind = kinds[marks.activity(mark.event)]
             if kind == "products" and waits:
                 kind = "S" if mark.event == "scores" else "O"
             last = bars[-1] if bars else None
@@ -270,4 +270,8 @@ def _measured(story: BlockStory, groups: list[int]) -> list[Bar]:
             else:
                 tile = -1 if pd.isna(mark.tile) else int(mark.tile)
                 bars.append(Bar(row, kind, tile, mark.start_ns, mark.end_ns))
-    return bars
+    flying = story.flight[(story.flight.writer == groups[0]) & (story.flight.event == "output")]
+    return bars + [
+        Bar(len(groups), "flight", int(bar.tile), bar.start_ns, bar.end_ns)
+        for bar in flying[flying.tile.notna()].itertuples()
+    ]

@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 
 from explainers.charts.palette import KERNELS
-from explainers.stories.precision import replay
-from explainers.stories.precision.replay import STAGES, Replay, rms
+from explainers.stories.precision import rounding
+from explainers.stories.precision.rounding import STAGES, Replay, rms
 from explainers.story import picture
 from explainers.story.glossary import figure
 from explainers.story.words import Words
@@ -91,7 +91,7 @@ def parts_table(story: Replays) -> pd.DataFrame:
 
 def least(made: Replay) -> float:
     """The RMS error of the exact O, stored in the type of O."""
-    return rms(replay.rounded_to(made.exact, picture.tensor_at(made.request, "O").dtype) - made.exact)
+    return rms(rounding.rounded_to(made.exact, picture.tensor_at(made.request, "O").dtype) - made.exact)
 
 
 def worst_rows_table(made: Replay) -> pd.DataFrame:
@@ -179,7 +179,7 @@ def tiles(made: Replay) -> alt.TopLevelMixin:
     )
 
 
-def _by_tile(errors: np.ndarray, edges: replay.Edges) -> np.ndarray:
+def _by_tile(errors: np.ndarray, edges: rounding.Edges) -> np.ndarray:
     """The largest |error| of each tile, [rows, tiles], NaN for a tile without keys of the row."""
     parts = [np.abs(errors[:, first:end]) for first, end in edges]
     return np.stack([np.where(np.isnan(p).all(1), np.nan, np.nan_to_num(p, nan=0.0).max(1)) for p in parts], 1)
@@ -219,6 +219,8 @@ def spread(story: Replays) -> alt.TopLevelMixin:
 def sweep(field: str, table: pd.DataFrame) -> alt.TopLevelMixin:
     """O's error over a field of the problem, a line for each type. table: precision.sweep_table."""
     known = table[np.isfinite(table["relative error"]) & (table["relative error"] > 0)]
+    powers = np.floor(np.log10(known["relative error"])).astype(int)
+    decades = [10.0**n for n in range(powers.min(), powers.max() + 2)] if len(powers) else []
     values = sorted(table[field].unique().tolist())
     return (
         alt.Chart(known)
@@ -227,7 +229,7 @@ def sweep(field: str, table: pd.DataFrame) -> alt.TopLevelMixin:
             alt.X(f"{field}:Q").scale(type="log").axis(values=values, format="~g"),
             alt.Y("relative error:Q", title="RMS error of O over its RMS")
             .scale(type="log")
-            .axis(format=".0e", values=_decades(known["relative error"])),
+            .axis(format=".0e", values=decades),
             *_of_type(list(dict.fromkeys(table["computes in"]))),
             tooltip=[
                 f"{field}:Q",
@@ -245,11 +247,3 @@ def _of_type(labels: list[str]) -> tuple[alt.Color, alt.StrokeDash]:
     """A colour and a dash for each type."""
     scale = alt.Scale(domain=labels, range=list(KERNELS[: len(labels)]))
     return alt.Color("computes in:N", scale=scale), alt.StrokeDash("computes in:N", scale=alt.Scale(domain=labels))
-
-
-def _decades(values: pd.Series) -> list[float]:
-    """The powers of ten from the least value to the largest."""
-    if values.empty:
-        return []
-    low, high = (int(np.floor(np.log10(v))) for v in (values.min(), values.max()))
-    return [10.0**n for n in range(low, high + 2)]

@@ -6,8 +6,7 @@ import altair as alt
 import numpy as np
 import pandas as pd
 
-from explainers.charts.chart_view import chart_view
-from explainers.charts.inline import Inline
+from explainers.charts.layers import Inline, chart_view
 from explainers.charts.palette import AXIS, TENSORS
 from explainers.models import gradient_errors, gradients
 from explainers.stories.precision.error_tables import WORDS

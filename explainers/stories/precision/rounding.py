@@ -2,7 +2,7 @@
 stage.
 
 Stage 0 is float64 from Q, K and V as they were drawn. Each later stage takes one more thing from the run, and
-computes the rest in float64. See STAGES in replay.py:
+computes the rest in float64. See STAGES:
 
 inputs: Q, K and V rounded to their type.
 scores: S as logged.
@@ -16,17 +16,120 @@ The change of a stage is its part of the error, so the parts add up. The last st
 `left_over` is the distance from it to the kernel's own O.
 """
 
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow.compute as pc
 
 from explainers.models import softmax_rows
-from explainers.stories.precision.replay import Replay, label_of, rms, rounded_to
-from explainers.story import axes, picture
+from explainers.story import axes, picture, probed
 from kernels.core import reference
+from kernels.core.dtypes import element_type
+from kernels.core.fields import fields_of
 from kernels.core.request import Request
+from kernels.core.spec import KernelSpec
 from kernels.run.results import Run
+
+STAGES = ("exact", "inputs", "scores", "exponential", "weights", "sum", "output", "write")
+WANTS = softmax_rows.WANTS
+SAME = 0.01  # of the error: the allowed difference from the kernel's own output
+Edges = list[tuple[int, int]]
+
+
+@dataclass(frozen=True)
+class Replay:
+    """The errors of one query tile after each stage.
+
+    label: the type of the kernel's computation.
+    rows: first and end of the query tile.
+    edges: first and end of each key tile. One tile of all keys for a kernel with one max and sum for the whole row.
+    moved: Q, K, V -> the largest change of an element by rounding to its type.
+
+    The errors are float64, one entry for each of STAGES. They are 0 without an error, and NaN without a value, for
+    example for a hidden key.
+
+    score: [stages, rows, keys].
+    weight: [stages, rows, keys], of a key's final share of its row.
+    sum: [stages, rows, tiles], of the running sum, relative, against any max.
+    tile: [stages, rows, tiles], the largest error of O / l after that tile.
+    o: [stages, rows, dims].
+    left_over: [rows, dims], the kernel's O minus the last stage.
+    exact: [rows, dims], O in float64 from the numbers as drawn.
+    """
+
+    label: str
+    request: Request
+    rows: tuple[int, int]
+    edges: Edges
+    score: np.ndarray
+    weight: np.ndarray
+    sum: np.ndarray
+    tile: np.ndarray
+    o: np.ndarray
+    left_over: np.ndarray
+    exact: np.ndarray
+    moved: dict[str, float]
+
+    @cached_property
+    def parts(self) -> np.ndarray:
+        """The change of O by each stage, [stages, rows, dims]. Stage 0 changes nothing."""
+        with np.errstate(invalid="ignore"):
+            return np.diff(self.o, axis=0, prepend=0.0)
+
+    @cached_property
+    def sizes(self) -> np.ndarray:
+        """The root mean square of each part, [stages]."""
+        return np.array([rms(part) for part in self.parts])
+
+    @cached_property
+    def so_far(self) -> np.ndarray:
+        """The root mean square of O's error after each stage, [stages]."""
+        return np.array([rms(error) for error in self.o])
+
+    @cached_property
+    def shares(self) -> np.ndarray:
+        """The share of each part in the final squared error, by covariance. The shares add up to 1. A share below 0
+        takes back some of the other errors. NaN without an error, or without a finite one."""
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return (self.parts * self.o[-1]).sum((1, 2)) / (self.o[-1] ** 2).sum()
+
+    @property
+    def ends_there(self) -> bool:
+        """Whether the replay ends at the kernel's own O. False for NaN and infinity, as nothing follows from them."""
+        return rms(self.left_over) <= SAME * rms(self.o[-1]) or not math.isfinite(rms(self.o[-1]))
+
+    def worst_rows(self) -> np.ndarray:
+        """The tile's rows, counted in their head, the row with the largest error of O first. A row with NaN is the
+        worst."""
+        largest = np.abs(self.o[-1]).max(1)
+        order = np.argsort(-np.where(np.isfinite(largest), largest, np.inf), kind="stable")
+        return self.rows[0] + order
+
+
+def rms(values: np.ndarray) -> float:
+    """Root mean square. NaN or infinity stay."""
+    return float(np.sqrt(np.mean(np.square(values)))) if values.size else 0.0
+
+
+def rounded_to(values: np.ndarray, dtype: str) -> np.ndarray:
+    """float32 numbers rounded to a type, as float64."""
+    return values.astype(np.float32).astype(element_type(dtype).numpy).astype(np.float64)
+
+
+def label_of(request: Request) -> str:
+    """The type of a kernel's computation: the type of Q, or of the parts of a number if a kernel makes one product of
+    several."""
+    dtype, products = picture.tensor_at(request, "Q").dtype, request.kernel.tensor_products
+    if products <= 1:
+        return dtype
+    return f"{dtype} as {(math.isqrt(8 * products + 1) - 1) // 2} bfloat16"  # n parts have n (n + 1) / 2 products
+
+
+# ---- the replay ----
 
 
 def same_numbers(one: Request, other: Request) -> bool:
@@ -91,16 +194,12 @@ class _Replaying:
         self.own = picture.matrix(run, "O", self.head)[self.first : self.end].astype(np.float64)
         keys = len(self.k)
         size = keys if self.ordinary else picture.block_kv(run.request, keys)
-        self.seen = self._seen(keys)
+        self.seen = np.ones((self.end - self.first, keys), bool)  # the keys that each row sees
+        if self.request.problem.causal:
+            rows = np.arange(self.first, self.end)[:, None]
+            self.seen = np.arange(keys) <= rows + picture.mask_offset(self.request)
         last = max(1, int(self.seen.any(0).sum()))  # keys of any row of the tile
         self.edges = [(first, min(keys, first + size)) for first in range(0, last, size)]
-
-    def _seen(self, keys: int) -> np.ndarray:
-        """Which keys each row sees, [rows, keys]."""
-        if not self.request.problem.causal:
-            return np.ones((self.end - self.first, keys), bool)
-        rows = np.arange(self.first, self.end)[:, None]
-        return np.arange(keys) <= rows + picture.mask_offset(self.request)
 
     def replay(self) -> Replay:
         drawn = _drawn(self.request)
@@ -142,9 +241,16 @@ class _Replaying:
         """
         p = np.where(self.seen, self._logged("p", "col", len(self.k)), 0.0)
         taken = rounded_to(p, picture.tensor_at(self.request, "V").dtype)
-        m, l, factors = self._of_tile("m", -np.inf), self._of_tile("l"), self._factors()
+        m, l = self._of_tile("m", -np.inf), self._of_tile("l")
+        factors = np.ones((self.end - self.first, len(self.edges)))  # of the sums before each key tile, [rows, tiles]
+        if not self.ordinary:
+            row, tile, value = self._records("rescale", "tile")
+            factors[row, tile] = value
+        scaled = np.ones_like(p)  # the factor of each key's weight after its tile, [rows, keys]: by later tiles
+        for number, (first, end) in enumerate(self.edges):
+            scaled[:, first:end] = factors[:, number + 1 :].prod(1, keepdims=True)
         sums, plain, rounded = self._sums(p, taken, factors)
-        scaled, lse, summed = self._scaled_later(factors), np.log(l) + m, np.log(sums) + m
+        lse, summed = np.log(l) + m, np.log(sums) + m
         if self.ordinary:  # its weights are divided already
             l, summed = np.ones_like(l), before.lse
         o = self._outputs(self.v.shape[1])
@@ -155,13 +261,6 @@ class _Replaying:
         written = output.o.copy()
         written[:, -1] = self._written(o[:, -1], l[:, -1:])
         return [exponential, weights, summed_up, output, output._replace(o=written)]
-
-    def _scaled_later(self, factors: np.ndarray) -> np.ndarray:
-        """The factor of each key's weight after its tile, [rows, keys]: the product of the later tiles' factors."""
-        found = np.ones((len(factors), len(self.k)))
-        for number, (first, end) in enumerate(self.edges):
-            found[:, first:end] = factors[:, number + 1 :].prod(1, keepdims=True)
-        return found
 
     def _written(self, o: np.ndarray, l: np.ndarray) -> np.ndarray:
         """O / l in float32, rounded to O's type, [rows, dims]: by division or by 1 / l, the nearer one to the kernel's
@@ -230,16 +329,44 @@ class _Replaying:
         found[at], present[at] = value, True
         return _carried(found, present)
 
-    def _factors(self) -> np.ndarray:
-        """The factor of the sums before each key tile, [rows, tiles], 1 without a record."""
-        found = np.ones((self.end - self.first, len(self.edges)))
-        if not self.ordinary:
-            row, tile, value = self._records("rescale", "tile")
-            found[row, tile] = value
-        return found
-
     def _records(self, event: str, key: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Row of the tile, another key and value of an event's records, in their order."""
         table = self.values.filter(pc.equal(self.values["event"], event))
         row, at = (table[name].to_numpy().astype(int) for name in ("row", key))
         return row - self.first, at, table["value"].to_numpy().astype(np.float64)
+
+
+# ---- the kernels ----
+
+
+def accepts(spec: KernelSpec) -> bool:
+    """The kernels of Online softmax, because the page opens rows there, with scores of Q and K as given."""
+    return not refusal(spec)
+
+
+def refusal(spec: KernelSpec) -> str:
+    """The reason against a kernel: that of Online softmax, or further numbers that change Q and K, such as angles."""
+    if reason := softmax_rows.refusal(spec):
+        return reason
+    other = picture.other_input(probed.sample(spec))
+    return f"{spec.name} also reads {other}. This page replays scores of Q and K as they are given." if other else ""
+
+
+def first(specs: Iterable[KernelSpec]) -> KernelSpec:
+    """The first kernel with rounded inputs, or else the last kernel."""
+    given = list(specs)
+    return next((s for s in given if picture.tensor_at(probed.sample(s), "Q").itemsize < 4), given[-1])
+
+
+def of_each_type(specs: Iterable[KernelSpec]) -> dict[str, tuple[KernelSpec, dict[str, str]]]:
+    """The type of a kernel's computation -> the earliest kernel of that type with most of WANTS, and the problem's
+    field with the type, if it has one."""
+    found: dict[str, tuple[int, KernelSpec, dict[str, str]]] = {}
+    for spec in specs:
+        dtype = fields_of(spec.problem_type).get("dtype")
+        rank = len({site.event for site in probed.probes(spec)} & set(WANTS))
+        for changes in [{"dtype": value} for value in dtype.metadata["allowed"]] if dtype else [{}]:
+            label = label_of(replace(probed.sample(spec), problem=spec.problem_type(**changes)))
+            if label not in found or rank > found[label][0]:
+                found[label] = (rank, spec, changes)
+    return {label: (spec, changes) for label, (_, spec, changes) in found.items()}

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from explainers.stories.precision import error_tables, gradients, precision, replay, rounding
+from explainers.stories.precision import error_tables, gradients, rounding
 from explainers.stories.precision.error_tables import TITLES, WORDS, Replays, percent, short
-from explainers.stories.precision.replay import STAGES, Replay, rms
+from explainers.stories.precision.rounding import STAGES, Replay, rms
 from explainers.story import axes, picture, questions, scene, stage
 from explainers.story.base import Part, Runner, Story
 from explainers.story.glossary import figure, logged
@@ -62,10 +62,10 @@ class Look:
 class Rounding(Story[Look]):
     """The error of O by the steps that round."""
 
-    WANTS = precision.WANTS
+    WANTS = rounding.WANTS
 
     def refusal(self, spec: KernelSpec) -> str:
-        return gradients.refusal(spec) if gradients.is_backward(spec) else precision.refusal(spec)
+        return gradients.refusal(spec) if gradients.is_backward(spec) else rounding.refusal(spec)
 
     def stage(self, subject: Look, runner: Runner) -> Stage:
         if gradients.is_backward(subject.request.kernel):
@@ -91,7 +91,7 @@ def replays_of(look: Look, runner: Runner) -> tuple[Replays, list[tuple[str, str
     """The replays of every type, and (type, reason) of each missing type."""
     found, absent = list[Run](), [*look.absent]
     for request in look.others:
-        label = replay.label_of(request)
+        label = rounding.label_of(request)
         try:
             if rounding.same_numbers(look.request, request):
                 found.append(runner.run(request))
@@ -289,7 +289,6 @@ def view(replays: Replays, absent: Sequence[tuple[str, str]] = ()) -> View:
             for one, length in zip(replays.all, ends)
         ],
     )
-    missing = [scene.Line(texts=[f"{label} is missing: {why}"]) for label, why in absent]
     columns: dict[str, np.ndarray] = {}
     maps = []
     for name, axis, share, errors in (
@@ -325,8 +324,8 @@ def view(replays: Replays, absent: Sequence[tuple[str, str]] = ()) -> View:
     legend = [(colour, PICTURE[cause]) for cause, colour in COLOURS.items()]
     legend += [("sign", PICTURE["sign"]), *([] if finite else [("wrong", PICTURE["wrong"])])]
     lines: list[Sequence[scene.Panel]] = [[steps, types], maps]
-    if missing:
-        lines.insert(1, [scene.Lines(lines=missing)])
+    if absent:
+        lines.insert(1, [scene.texts([f"{label} is missing: {why}" for label, why in absent])])
     return scene.view("rounding", "Errors", lines, legend=legend, columns=columns)
 
 
@@ -363,7 +362,7 @@ def meaning(made: Replay) -> str:
     error = float(made.so_far[-1])
     kind = element_type(picture.tensor_at(made.request, "O").dtype)
     least = error_tables.least(made)
-    step = rms(replay.rounded_to(made.exact, "bfloat16") - made.exact)
+    step = rms(rounding.rounded_to(made.exact, "bfloat16") - made.exact)
     finite = math.isfinite(error)
     return WORDS.say(
         "meaning",

@@ -187,7 +187,7 @@ def picture(data: Names) -> View:
         lines.append(
             [*(replace(met(data, order, [n]), roomy=True) for order in orders[:1]), merged(data, steps[n]["merge"], n)]
         )
-    lines.append([replace(texts([WORDS.say("meaning", data)], at["merge"]), roomy=True)])
+    lines.append([scene.texts([WORDS.say("meaning", data)], shown=at["merge"], roomy=True)])
     if at["gain"]:
         lines += zip(*(gained(one, at["gain"]) for one in data["gains"]))
         lines.append([replace(waiting(data), shown=at["gain"])])
@@ -293,6 +293,7 @@ def met(data: Names, order: Names, shown: Sequence[int]) -> scene.Cells:
             words[letter] = f"keys first on GPU {gpu}, met in {said} round"
     name = "" if order["name"] == ring.THIS else f", {order['name']} order"
     title = f"Queries (down), keys (right){name}"
+    gpus = [f"{'GPU ' if len(owner) <= 8 else ''}{owner[n]}" for n in range(len(owner))]
     return scene.Cells(
         part=order["name"],
         title=[[f"{title}. A cell: {size} x {size}", title, f"Q down, K right{name}"]],
@@ -301,7 +302,8 @@ def met(data: Names, order: Names, shown: Sequence[int]) -> scene.Cells:
         colours=colours,
         words=words,
         axes=("query piece", "key piece"),
-        heads=[f"{'GPU ' if len(owner) <= 8 else ''}{owner[n]}" for n in range(len(owner))],
+        names=gpus,
+        tops=gpus,
         ringed=ringed,
         shown=shown,
     )
@@ -344,12 +346,13 @@ def figures(data: Names, shown: Sequence[int]) -> list[Sequence[scene.Panel]]:
         bar("memory of an H100", MEMORY, "grey", {"figure": "memory"}),
     ]
     panels = [scene.Bars(title=[f"Why a ring: K and V of {TOKENS:,} tokens", "K and V"], bars=memory, shown=shown)]
-    notes = [texts([WORDS.say("memory", data), WORDS.say("heads", data)], shown)]
+    notes = [scene.texts([WORDS.say("memory", data), WORDS.say("heads", data)], shown=shown, roomy=True)]
     if hiding:
         title = [f"Is the copy hidden? {hiding['tokens']:,} tokens on each GPU", "Is the copy hidden?"]
         panels.append(scene.Bars(title=title, bars=against(hiding["products"], hiding["copy"], 0), shown=shown))
-        notes.append(texts([WORDS.say(name, data) for name in ("round", "equal", "small")], shown))
-    return [panels, [replace(note, roomy=True) for note in notes]]
+        said = [WORDS.say(name, data) for name in ("round", "equal", "small")]
+        notes.append(scene.texts(said, shown=shown, roomy=True))
+    return [panels, notes]
 
 
 def gained(one: Names, shown: Sequence[int]) -> tuple[scene.Panel, scene.Panel]:
@@ -360,8 +363,8 @@ def gained(one: Names, shown: Sequence[int]) -> tuple[scene.Panel, scene.Panel]:
     for name, us in one["orders"].items():
         bars.append(bar(f"{name} order", us, PRODUCTS, datum, f": {alone / us:.2f} times as fast"))
     title = [f"{place}, {one['date']}: {one['tokens']:,} tokens, causal", f"{place}: {one['tokens']:,} tokens", place]
-    notes = texts([WORDS.say("counted", one), f"{one['hides']}."], shown)
-    return scene.Bars(title=title, bars=bars, shown=shown), replace(notes, roomy=True)
+    notes = scene.texts([WORDS.say("counted", one), f"{one['hides']}."], shown=shown, roomy=True)
+    return scene.Bars(title=title, bars=bars, shown=shown), notes
 
 
 def against(products: float, copies: float, tokens: int) -> list[scene.Bar]:
@@ -380,10 +383,6 @@ def bar(name: str, value: float, colour: str, datum: scene.Datum, more: str = ""
     return scene.Bar(name=name, value=value, text=text + more, colour=colour, strong=True, datum=datum, tip=tip)
 
 
-def texts(lines: Sequence[str], shown: Sequence[int] = ()) -> scene.Lines:
-    return scene.Lines(lines=[scene.Line(texts=[text]) for text in lines if text], shown=shown)
-
-
 # ---- the orders ----
 
 
@@ -395,8 +394,8 @@ def orders_picture(data: Names) -> View:
             scene.Bars(title=[f"{one['tokens']:,} tokens"], bars=against(one["products"], one["copies"], one["tokens"]))
             for one in hiding["lengths"]
         ]
-        lines += [[texts([WORDS.say("hiding", data)])], bars]
-        lines += [[texts([WORDS.say("rule", data), WORDS.say("whole", data)])]]
+        lines += [[scene.texts([WORDS.say("hiding", data)])], bars]
+        lines += [[scene.texts([WORDS.say("rule", data), WORDS.say("whole", data)])]]
     legend = [
         (PRODUCTS, "works: one unit of time for each pair of a query and a key"),
         ("", "hatched: waits for the busiest GPU of the round"),

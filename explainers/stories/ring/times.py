@@ -1,7 +1,7 @@
 """Recorded times of attention over several GPUs: products and copies, the gain, and the ways side by side."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from typing import Any
 
 import altair as alt
@@ -16,6 +16,7 @@ from kernels.measure import ring_peers, rings
 from kernels.recordings.tables import Provenance
 
 WORDS = Words.of(str(__package__))
+Recorded = Mapping[Hashable, Any]  # a row of a recorded table
 WAYS = {
     rings.RING: "ring, copies meanwhile",
     rings.SPLIT: "whole heads on each GPU",
@@ -109,14 +110,14 @@ def hidden_question() -> Row | None:
     return found | {"share": shares(ring)[0], "hides": hides(ring), "percent": 100 * copies["us"] / ring["us"]}
 
 
-def shares(ring: Mapping[Any, Any]) -> list[float]:
+def shares(ring: Recorded) -> list[float]:
     """The share of the copies' time during which their GPU multiplies: of each recorded run, the least first."""
     if isinstance(ring.get("hidden"), str):
         return sorted(json.loads(ring["hidden"]))
     return [rings.hidden(json.loads(ring["launches"]), json.loads(ring["copies"]))]
 
 
-def hides(ring: Mapping[Any, Any]) -> str:
+def hides(ring: Recorded) -> str:
     found = shares(ring)
     least, most = (f"{share:.1%}".replace(".0%", "%") for share in (found[0], found[-1]))
     return WORDS.say("hides", {"runs": len(found), "least": least, "most": most, "share": found[0]})
@@ -195,7 +196,7 @@ def gpu_state(clock: float | None, power: float | None, capped: float | None = N
     return ", ".join(said) + (f" ({', '.join(limits)})" if limits else "")
 
 
-def spans(ring: Mapping[Any, Any]) -> pd.DataFrame:
+def spans(ring: Recorded) -> pd.DataFrame:
     """GPU, kind, step, start and end in ms of each launch and copy."""
     rows = [
         {"GPU": f"GPU {gpu}", "kind": kind, "step": step, "start": begin / 1000, "end": end / 1000}
@@ -205,14 +206,14 @@ def spans(ring: Mapping[Any, Any]) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def multiplies(ring: Mapping[Any, Any]) -> dict[str, float]:
+def multiplies(ring: Recorded) -> dict[str, float]:
     """GPU -> the share of the run during which it multiplies."""
     found = spans(ring)
     launches, end = found[found.kind == "products"], found.end.max()
     return {str(gpu): float((own.end - own.start).sum() / end) for gpu, own in launches.groupby("GPU")}
 
 
-def timeline(ring: Mapping[Any, Any]) -> alt.Chart:
+def timeline(ring: Recorded) -> alt.Chart:
     """A row for each GPU and kind."""
     found = spans(ring)
     found["row"] = found.GPU + ", " + found.kind

@@ -10,11 +10,13 @@ from typing import NamedTuple
 import numpy as np
 
 from explainers.story import axes, picture
+from explainers.story.words import Words
 from kernels.core.masks import BlockLists, block_lists
 from kernels.core.request import Request
 from kernels.errors import ProblemError
 from kernels.run.results import Run
 
+WORDS = Words.of(str(__package__))
 LISTS = ("kv_num_blocks", "kv_indices", "kv_patterns", "full_kv_num_blocks", "full_kv_indices", "patterns")
 SKIPPED, PARTIAL, FULL = 0, 1, 2  # kinds of blocks
 KINDS = ("skipped", "partial", "full")

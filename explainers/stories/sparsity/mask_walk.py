@@ -9,6 +9,7 @@ import pandas as pd
 from explainers.stories.sparsity.block_mask import (
     KINDS,
     PARTIAL,
+    WORDS,
     Entry,
     Place,
     entries_of,
@@ -16,7 +17,6 @@ from explainers.stories.sparsity.block_mask import (
     lists_of_head,
     place_of,
 )
-from explainers.stories.sparsity.mask_times import WORDS
 from explainers.story import axes, picture
 from explainers.story.glossary import short
 from explainers.story.words import Row
@@ -152,7 +152,8 @@ def _rows(
         highest = max(highest, logged.get("tile_max", highest))
         first, end = column * width, min(len(sees), (column + 1) * width)
         here = scored[scored // width == column]
-        factor, due = logged.get("rescale"), power_text(before[0], m)
+        power = f"e^({number_text(before[0])} - {number_text(m)})".replace("- -", "+ ")
+        factor, due = logged.get("rescale"), f"{power} = {number_text(np.exp(before[0] - m))}"  # of l
         found.append(
             {
                 **{"step": "entry", "tile": n, "phase": "entry", "block": 0, "entry": n, "column": column},
@@ -168,12 +169,6 @@ def _rows(
         )
     last = {"step": "result", "tile": len(entries), "phase": "walk", "loaded": sum(loaded)}
     return [*found, {**none, **last, **state((m, l))}]
-
-
-def power_text(before: float, after: float) -> str:
-    """Returns the factor for l: "e^(1.613 - 2.674) = 0.3461"."""
-    said = f"e^({number_text(before)} - {number_text(after)})".replace("- -", "+ ")
-    return f"{said} = {number_text(np.exp(before - after))}"
 
 
 def number_text(value: float, digits: int = 4) -> str:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from explainers.stories.sparsity import sparsity_ledger
+from explainers.stories.sparsity import costs
 from explainers.stories.sparsity.block_mask import FULL, KINDS, PARTIAL, has_lists, kinds_of, room, row_bytes, seen_of
 from explainers.stories.sparsity.mask_walk import WORDS, Walk, explain, number_text
 from explainers.story import picture, probed, scene, stage
@@ -56,7 +56,7 @@ class Sparsity(Story[Walked]):
         run = runner.run(subject.request)
         walk = explain(run, subject.row)
         effect, tone = runner.broken(run)
-        ledger = sparsity_ledger.summary(sparsity_ledger.ledger(run))
+        ledger = costs.summary(costs.ledger(run))
         last, steps = len(walk.steps) - 1, walk.steps
         return stage.of_request(
             run.request,

@@ -1,8 +1,8 @@
-"""The story of the start page: a small flash run that moves, the places to run, and the ladder of kernels."""
+"""The story of the start page: the race, the places to run, and the ladder of kernels."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from explainers.models import tiling
+from explainers.models import race, tiling
 from explainers.stories.start import ladder
 from explainers.story import picture, stage
 from explainers.story.base import Runner, Story
@@ -17,7 +17,7 @@ from kernels.run.backends import PROVENANCE
 class Shown:
     """The content of the page.
 
-    request: the run that moves.
+    request: a kernel of the ladder, and its backend.
     where: backend in words -> its device, or the reason why it cannot be used.
     faults: of the user's kernels, of recordings and of the cache folder.
     """
@@ -28,7 +28,7 @@ class Shown:
 
 
 class Start(Story[Shown]):
-    """The matrices of one query tile, without code and without questions."""
+    """The race, without code and without questions."""
 
     WANTS = tiling.WANTS
 
@@ -36,12 +36,12 @@ class Start(Story[Shown]):
         return tiling.refusal(spec)
 
     def stage(self, subject: Shown, runner: Runner) -> Stage:
-        run = runner.run(subject.request)
-        made = tiling.stage_of(run, runner.provenance(run))
+        race_view = race.view()
         places = [stage.text(f"{name}: {text}.".replace("..", ".")) for name, text in subject.where]
         faults = [stage.note(fault, "bad") for fault in (*subject.faults, *tables.unreadable())]
-        side = [*places, *faults]
-        return replace(made, codes=(), tabs=(), views=made.views[:1], side=side, questions=(), summary="", step=0)
+        said = " ".join(["Bytes follow from a rule.", race_view.meta["recorded"]])
+        source = stage.Provenance("modelled", said)
+        return Stage("", [], [race_view], [], side=[*places, *faults], provenance=source)
 
 
 def ladder_tab(requests: list[Request], where: str, runner: Runner) -> list[Block]:

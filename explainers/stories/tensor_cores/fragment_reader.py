@@ -5,13 +5,12 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pandas as pd
 
-from explainers.stories.tensor_cores import operand_memory
+from explainers.stories.tensor_cores.reader import Reader
 from explainers.stories.tensor_cores.tensor_products import (
     FORWARD,
     GROUP,
     LANES,
     MOST,
-    Fetch,
     K,
     Matrix,
     Product,
@@ -23,34 +22,26 @@ from explainers.story.glossary import count
 from kernels.core.dtypes import element_type
 from kernels.errors import ProblemError
 from kernels.run.results import Run
-from kernels.trace import steps as cutting
-from kernels.trace.probes import Site
 
 
-class FragmentReader:
+class FragmentReader(Reader):
     """Reads a run's trace."""
 
+    FETCHED = ("Q", "K", "V")
+
     def __init__(self, run: Run) -> None:
-        self.run, self.request, self.sites = run, run.request, run.sites
-        self.steps = cutting.cut(run.trace, self.sites)
-        table = run.trace.table
-        frame = table.to_pandas(split_blocks=True).assign(step=self.steps.of_record, site=self.sites.index(table))
-        self.records = frame[(frame.step >= 0) & (frame.block == frame.block.min())]
-        self.places = picture.places(self.request)
-        self.symbols = {place: symbol for symbol, place in self.places.items()}
-        self.tensors = axes.tensors(self.request)
-        self.by_group = any(site.event == "product" for site in self.sites)
-        self.texts = {name: text.splitlines() for name, text in self.request.kernel.files}
+        super().__init__(run)
+        self.records = self.frame[self.frame.block == self.frame.block.min()]
+        symbols = {place: symbol for symbol, place in self.places.items()}
+        known = axes.tensors(self.request)
+        self.tensors = {place: known[symbols[place]] for place in "QKV"}
 
     def read(self, unit: int, key_tile: int) -> Products:
-        records, size = self.records, GROUP if self.by_group else LANES
-        event = "product" if self.by_group else "ldmatrix"
-        own, units = operand_memory.of_unit(records, event, size, unit)
+        self.choose(unit)
         head, _, _ = picture.query_rows(self.request)
-        self.fetches: list[Fetch] = []
-        self.matrices = self._matrices(own, head)
-        self._owners(own)
-        every = [*(self._by_group(own) if self.by_group else self._by_warp(own))]
+        self.matrices = self._matrices(self.own, head)
+        self._owners(self.own)
+        every = [*(self._by_group(self.own) if self.by_group else self._by_warp())]
         tiles = sorted({p.tile for p in every})
         if key_tile and key_tile not in tiles:
             raise ProblemError(
@@ -58,28 +49,25 @@ class FragmentReader:
             )
         shown = of_whole_tiles(every, [tile for tile in tiles if tile >= key_tile])[:MOST]
         walk = sorted({p.tile for p in shown})
-        before, after = self._outputs(own, walk)
+        before, after = self._outputs(self.own, walk)
         self._window(shown)
-        name = "wgmma" if self.by_group else "mma.sync"
-        scale = float(self.request.problem.scale)
         return Products(
-            shown,
-            self.fetches,
-            FORWARD,
-            self.matrices,
-            {"O": before},
-            {"O": after},
-            "key",
-            walk or [0],
-            scale,
-            self.request.value_of("sum_bits") or 32,
-            name,
-            unit,
-            units,
-            len(every) - len(shown),
-            axes.length(picture.tensor_at(self.request, "Q"), "query"),
-            axes.length(picture.tensor_at(self.request, "K"), "key"),
-            head,
+            products=shown,
+            fetches=self.fetches,
+            kinds=FORWARD,
+            matrices=self.matrices,
+            before={"O": before},
+            after={"O": after},
+            walks="key",
+            tiles=walk or [0],
+            scale=self.scale,
+            sum_bits=self.request.value_of("sum_bits") or 32,
+            instruction="wgmma" if self.by_group else "mma.sync",
+            unit=unit,
+            left_out=len(every) - len(shown),
+            queries=axes.length(self.tensors["Q"], "query"),
+            keys=axes.length(self.tensors["K"], "key"),
+            head=head,
         )
 
     # ---- the matrices ----
@@ -170,110 +158,39 @@ class FragmentReader:
 
     # ---- mma.sync ----
 
-    def _by_warp(self, own: pd.DataFrame) -> Iterator[Product]:
-        """The products of a warp. Their operands come by ldmatrix."""
-        loads = own[own.event == "ldmatrix"].sort_values(["step", "lane", "seq"], kind="stable")
-        loads = loads.assign(nth=loads.groupby(["step", "lane"]).cumcount())
-        steps = {int(step): part for step, part in loads.groupby("step")}
-        tile_of = self.steps.table.tile.to_numpy()
-        operands = {place: (self.symbols[place], self.tensors[self.symbols[place]]) for place in "QKV"}
-        for step, now in operand_memory.contents(self.records, len(self.steps.table), operands):
-            if step not in steps:
+    def _by_warp(self) -> Iterator[Product]:
+        """The products of a warp, with operands by ldmatrix. One with K or V needs two of the matrices of 8 x 8."""
+        tile_of, step = self.steps.table.tile.to_numpy(), -1
+        a: dict[tuple[int, int], tuple[int, str]] = {}  # first row and first k of a fetch of Q -> its number and line
+        for fetch in self.fetched():
+            if fetch.step != step:
+                a, step = {}, fetch.step
+            place, site, tile = fetch.part, fetch.site, int(tile_of[step])
+            if place not in self.tensors:
                 continue
-            a: dict[tuple[int, int], tuple[int, str]] = {}  # first row, first k -> fetch, line
-            for _, part in steps[step].groupby("nth"):
-                yield from self._fetched(part, now, a, int(tile_of[step]))
-
-    def _fetched(
-        self, part: pd.DataFrame, now: dict[str, np.ndarray], a: dict[tuple[int, int], tuple[int, str]], tile: int
-    ) -> Iterator[Product]:
-        """Notes the elements of one ldmatrix, and yields the products with them.
-
-        part: the records of the instruction.
-        now: place -> row and dim of each element of its shared memory.
-        a: first row and first k of a fetch of Q -> its number and line.
-        """
-        site = self.sites[int(part.site.iloc[0])]
-        place = self.places.get(site.tensor or "", "")
-        if place not in ("Q", "K", "V"):
-            return
-        turned = "trans" in self.texts[site.file][site.code_line - 1]
-        fetch, offsets, active = operand_memory.fetch_of(part, place, site, turned)
-        number = len(self.fetches)
-        self.fetches.append(fetch)
-        corners = self._note_fetch(place, turned, offsets[active], now[place], number)
-        placed = [corner for corner in corners if corner]
-        if placed and place == "Q":
-            top = min(row for row, _ in placed)
-            a[top - (top - self.matrices["Q"].row0) % 16, min(dim for _, dim in placed)] = (number, site.place)
-        elif placed:
-            yield from self._products_of(place, site, corners, a, tile, number)
-
-    def _note_fetch(
-        self, place: str, turned: bool, offsets: np.ndarray, elements: np.ndarray, number: int
-    ) -> list[tuple[int, int] | None]:
-        """Notes the owners of the elements of an ldmatrix. Returns the first row and dim of each matrix of 8 x 8, or
-        None for a matrix outside the tensor."""
-        item = self.tensors[self.symbols[place]].itemsize
-        first = offsets.reshape(-1, 8) // item  # [matrices, 8 rows]
-        lies = elements[first]  # row and dim of each row's first element
-        corners: list[tuple[int, int] | None] = []
-        for i in range(len(first)):
-            known = np.flatnonzero(lies[i, :, 0] >= 0)
-            if not len(known):
-                corners.append(None)
+            corners = self.note(place, fetch, "A" if place == "Q" else "B")
+            placed = [corner for corner in corners if corner]
+            if placed and place == "Q":
+                top = min(row for row, _ in placed)
+                top -= (top - self.matrices["Q"].row0) % 16
+                a[top, min(dim for _, dim in placed)] = fetch.number, site.place
                 continue
-            row, dim = int(lies[i, known[0], 0] - known[0]), int(lies[i, known[0], 1])
-            corners.append((row, dim))
-            r, c = np.meshgrid(np.arange(8), np.arange(8), indexing="ij")
-            lane, half = (4 * c + r // 2, r % 2) if turned else (4 * r + c // 2, c % 2)
-            self.matrices[place].set(
-                row + r,
-                dim + c,
-                lane=lane,
-                half=half,
-                register=i if place == "Q" else i % 2,
-                byte=(first[i][:, None] + c) * item,
-                fetch=number,
-                by=8 * i + r,
-            )
-        return corners
-
-    def _products_of(
-        self,
-        place: str,
-        site: Site,
-        corners: list[tuple[int, int] | None],
-        a: dict[tuple[int, int], tuple[int, str]],
-        tile: int,
-        number: int,
-    ) -> Iterator[Product]:
-        """The products with the operand of a fetch of K or V. Each needs two of the matrices of 8 x 8."""
-        for pair in range(0, len(corners), 2):
-            pieces = [corner for corner in corners[pair : pair + 2] if corner]
-            if not pieces:
-                continue
-            row, dim = min(r for r, _ in pieces), min(d for _, d in pieces)
-            multiply = self._line_of_product(site.file, site.code_line, pair // 2)
-            lines = tuple(dict.fromkeys([site.place, *multiply]))
-            if place == "K":
-                for (top, k), (fetch, where) in a.items():
-                    if k == dim:
-                        rows, cols = (top, top + 16), (row, row + 8)
-                        yield Product("S", tile, rows, cols, (k, k + K), (where, *lines), fetch, number)
-                continue
-            p = self.matrices["P"]
-            for top in range(p.row0, p.row0 + len(p.value), 16):
-                yield Product("O", tile, (top, top + 16), (dim, dim + 8), (row, row + K), lines, b=number)
-
-    def _line_of_product(self, file: str, line: int, which: int) -> list[str]:
-        """The source line of a product, soon after the line of the fetch.
-
-        which: the number of the product.
-        """
-        after = range(line, min(line + 6, len(self.texts[file])))
-        found = [n + 1 for n in after if "mma<" in self.texts[file][n] or "mma(" in self.texts[file][n]]
-        return [f"{file}:{found[min(which, len(found) - 1)]}"] if found else []
+            for pair in range(0, len(corners), 2):
+                pieces = [corner for corner in corners[pair : pair + 2] if corner]
+                if not pieces:
+                    continue
+                row, dim = min(r for r, _ in pieces), min(d for _, d in pieces)
+                lines = tuple(dict.fromkeys([site.place, *self.multiplied(site, r"mma[<(]", pair // 2)]))
+                if place == "K":
+                    for (top, k), (number, where) in a.items():
+                        if k == dim:
+                            span = (top, top + 16), (row, row + 8), (k, k + K)
+                            yield Product("S", tile, *span, (where, *lines), number, fetch.number)
+                    continue
+                p = self.matrices["P"]
+                for top in range(p.row0, p.row0 + len(p.value), 16):
+                    span = (top, top + 16), (dim, dim + 8), (row, row + K)
+                    yield Product("O", tile, *span, lines, b=fetch.number)
 
     # ---- wgmma ----
 
@@ -282,14 +199,13 @@ class FragmentReader:
         asked = own[own.event == "product"].sort_values(["step", "seq"])
         steps = {int(step): part for step, part in asked.groupby("step")}
         row0, seen = self.matrices["S"].row0, set()
-        operands = {place: (self.symbols[place], self.tensors[self.symbols[place]]) for place in "QKV"}
-        for step, now in operand_memory.contents(self.records, len(self.steps.table), operands):
+        for step, now in self.moments():
             for record in steps[step].itertuples() if step in steps else ():
                 site = self.sites[int(record.site)]
                 place = self.places.get(site.tensor or "", "")
                 if place not in ("K", "V"):
                     continue
-                item = self.tensors[self.symbols[place]].itemsize
+                item = self.tensors[place].itemsize
                 first, n = int(record.offset) // item, int(record.bytes) // item
                 region = np.arange(first, min(first + n, len(now[place])))
                 lies = now[place][region]

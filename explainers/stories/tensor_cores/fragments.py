@@ -10,45 +10,81 @@ The trace has no record of a product. A meets B if both have the same dims (or k
     type of the sum. C before the first product and after the last comes from the trace.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from explainers.stories.tensor_cores.fragment_reader import FragmentReader
 from explainers.stories.tensor_cores.gradient_reader import GradientReader
-from explainers.stories.tensor_cores.tensor_products import Kind, Matrix, Part, Product, Products, walks_queries
+from explainers.stories.tensor_cores.tensor_products import (
+    FORWARD,
+    Kind,
+    Matrix,
+    Part,
+    Product,
+    Products,
+    part_of,
+    walks_queries,
+)
 from explainers.story import axes, picture
+from explainers.story.frames import Frame
+from explainers.story.words import Words
 from kernels.core.request import Request
 from kernels.run.results import Run
 
+WORDS = Words.of(str(__package__))
 
-@dataclass(frozen=True)
-class Sums:
-    """C of every product, derived. Each has [rows, columns] of float32, one after the other.
+
+class Sums(NamedTuple):
+    """C of the shown products, derived. Each has [rows, columns] of float32, one after the other.
 
     places: [products, 3], the place of C before it (-1: zeros), of C after it, and of its last numbers (-1: not the
         last product of its part of C).
-    c: rounded to the type of the sum. After the products' C come those before the first product of a tile.
-    added: by the product. It has the places of C after it.
-    due, logged: of the last product: C times the scale if the kernel logs it so, and the kernel's own number (NaN:
-        not logged).
+    c: rounded to the type of the sum.
+    logged: the kernel's own number (NaN: not logged), after the last product. due: C after it, times the scale if the
+        kernel logs it so, NaN where both are equal.
     error: logged less the same sum in float64, from the tile's first product on.
     """
 
     places: np.ndarray
     c: np.ndarray
-    added: np.ndarray
     due: np.ndarray
     logged: np.ndarray
     error: np.ndarray
 
 
-def read(run: Run, unit: int = 0, key_tile: int = 0) -> Products:
-    """The Products of one warp or warpgroup of the traced block, from a key tile on. ProblemError if the block has no
-    such warp or tile."""
+@dataclass(frozen=True)
+class Story(Products):
+    """The Products, the numbers of the shown ones, their sums, and a frame for each.
+
+    compared: the first elements of all parts of C with a logged value. wrong: those with another value than the sum of
+        A times B, beyond rounding (1 % of the largest number of C). A build can read too early or at a wrong address.
+        Its real operands then differ from the elements here.
+    """
+
+    steps: list[int]
+    sums: Sums
+    compared: int
+    wrong: int
+    frames: list[Frame]
+
+    @property
+    def shown(self) -> list[Product]:
+        return [self.products[n] for n in self.steps]
+
+
+def explain(run: Run, unit: int = 0, key_tile: int = 0) -> Story:
+    """The Story of one warp or warpgroup of the traced block, from a key tile on. ProblemError if the block has no such
+    warp or tile."""
     reader = GradientReader if walks_queries(run.request) else FragmentReader
-    return reader(run).read(unit, key_tile)
+    made = reader(run).read(unit, key_tile)
+    steps = steps_of(made)
+    sums, wrong, compared = added_up(made, steps)
+    rows = list(_rows(made, steps))
+    names = {"walks": made.walks, "instruction": made.instruction, "kinds": len(made.kinds)}
+    return Story(**vars(made), steps=steps, sums=sums, wrong=wrong, compared=compared, frames=WORDS.frames(rows, names))
 
 
 def key_tiles(request: Request) -> int:
@@ -64,48 +100,70 @@ def key_tiles(request: Request) -> int:
     return -(-keys // picture.block_kv(request, keys))
 
 
-def sums(made: Products) -> Sums:
-    """C before and after every product, in the order of the frames."""
+def steps_of(made: Products) -> list[int]:
+    """The numbers of the shown products: of each kind the first ones of the first tile and the last one there, then the
+    last one of the second tile and of all. All others do the same on other numbers."""
+    first = 3 if len(made.kinds) < 3 else 2
+    found = set[int]()
+    for c in made.kinds:
+        own = [n for n, p in enumerate(made.products) if p.c == c and p.tile == made.first_tile]
+        found |= {*own[:first], *own[-1:]}
+    last = {p.tile: n for n, p in enumerate(made.products)}
+    return sorted(found | {last[tile] for tile in (*made.tiles[1:2], *made.tiles[-1:]) if tile in last})
+
+
+def added_up(made: Products, steps: list[int]) -> tuple[Sums, int, int]:
+    """The sums of the shown products, and of all: wrong, compared (Story)."""
     number = np.float16 if made.sum_bits == 16 else np.float32
-    last = {part: id(product) for part, product in made.last.items()}
-    now: dict[Part, tuple[int, np.ndarray, np.ndarray]] = {}  # part -> place of its C, C, C without rounding
-    afters, added, befores, ends = [], [], [], []
-    places = np.full((len(made.products), 3), -1, np.int64)
-    size = sum((p.rows[1] - p.rows[0]) * (p.cols[1] - p.cols[0]) for p in made.products)
-    after_at = end_at = 0
+    last = {id(product) for product in made.last.values()}
+    now: dict[Part, tuple[np.ndarray, np.ndarray]] = {}  # part -> C, C without rounding
+    kept: dict[int, int] = {}  # id of a sent C -> its place
+    c, ends, places = list[np.ndarray](), list[tuple[np.ndarray, ...]](), []
+    wrong = compared = 0
+
+    def place(array: np.ndarray) -> int:
+        if id(array) not in kept:
+            kept[id(array)] = sum(one.size for one in c)
+            c.append(array)
+        return kept[id(array)]
+
     for n, p in enumerate(made.products):
-        kind, tile = made.kinds[p.c], made.tiles.index(p.tile)
-        c = made.matrices[p.c]
-        if p.part not in now and kind.grows:
-            before = _window(c, made.before[p.c][tile], p, kind, "C")
-            now[p.part] = size, before, before
-            befores.append(before)
-            size += before.size
-        zeros = np.zeros((p.rows[1] - p.rows[0], p.cols[1] - p.cols[0]))
-        at, before, exact = now.get(p.part, (-1, zeros, zeros))
+        kind, tile, matrix = made.kinds[p.c], made.tiles.index(p.tile), made.matrices[p.c]
+        if p.part in now:
+            before, exact = now[p.part]
+        else:
+            zeros = np.zeros((p.rows[1] - p.rows[0], p.cols[1] - p.cols[0]))
+            before = exact = _window(matrix, made.before[p.c][tile], p, kind, "C") if kind.grows else zeros
+        starts = p.part not in now and not kind.grows
         with np.errstate(over="ignore", invalid="ignore"):
             terms = _taken(made, p, kind, "A") @ _taken(made, p, kind, "B")
             after = (before.astype(number).astype(np.float64) + terms).astype(number).astype(np.float64)
             exact = exact + terms
-        now[p.part] = after_at, after, exact
-        afters.append(after)
-        added.append(terms)
-        places[n, :2] = at, after_at
-        after_at += after.size
-        if last[p.part] != id(p):
-            continue
-        places[n, 2], end_at = end_at, end_at + after.size
-        factor = made.scale if kind.scaled else 1.0
-        logged = _window(c, made.after[p.c][tile] if kind.grows else c.value, p, kind, "C", np.nan)
-        with np.errstate(over="ignore", invalid="ignore"):
-            due = (np.float32(factor) * after.astype(np.float32)).astype(np.float64)
-            ends.append((due, logged, logged - factor * exact))
-    flat = [_flat(arrays) for arrays in (afters + befores, added, *(zip(*ends) if ends else ((), (), ())))]
-    return Sums(places, *flat)
-
-
-def _flat(arrays: Iterable[np.ndarray]) -> np.ndarray:
-    return np.concatenate([np.zeros(0), *(array.ravel() for array in arrays)]).astype(np.float32)
+        now[p.part] = after, exact
+        end = -1
+        if id(p) in last:
+            factor = made.scale if kind.scaled else 1.0
+            values = made.after[p.c][tile] if kind.grows else matrix.value
+            logged = _window(matrix, values, p, kind, "C", np.nan)
+            with np.errstate(over="ignore", invalid="ignore"):
+                due = (np.float32(factor) * after.astype(np.float32)).astype(np.float64)
+                error = logged - factor * exact
+            seen = _window(matrix, matrix.lane, p, kind, "C", -1)[0, 0] >= 0  # not hidden, and within the edges
+            if seen and (made.walks == "key" or np.isfinite(values).any()):
+                compared += 1
+                span = np.max(np.abs(values), where=np.isfinite(values), initial=0)
+                a, b = float(np.float32(due[0, 0])), float(np.float32(logged[0, 0]))
+                wrong += not (abs(a - b) <= 0.01 * span or a == b or np.isnan(a) == np.isnan(b) == 1)
+            if n in steps:
+                end = sum(one[0].size for one in ends)
+                ends.append((np.where(due == logged, np.nan, due), logged, error))
+        if n in steps:
+            places.append((-1 if starts else place(before), place(after), end))
+    flat = [
+        np.concatenate([np.zeros(0), *(array.ravel() for array in arrays)]).astype(np.float32)
+        for arrays in (c, *(zip(*ends) if ends else ((),) * 3))
+    ]
+    return Sums(np.array(places, np.int64).reshape(-1, 3), *flat), int(wrong), compared
 
 
 def _window(m: Matrix, values: np.ndarray, p: Product, kind: Kind, letter: str, beyond: float = 0) -> np.ndarray:
@@ -129,22 +187,56 @@ def _taken(made: Products, product: Product, kind: Kind, letter: str) -> np.ndar
     return _window(m, taken(m), product, kind, letter)
 
 
-def disagreeing(made: Products, made_sums: Sums) -> tuple[int, int]:
-    """(wrong, all): the first elements of all parts of C, and the number with a logged value other than the sum
-    of A times B, beyond rounding (1 % of the largest number of C). A build can read too early or at a wrong address.
-    Its real operands then differ from the elements here."""
-    wrong = compared = 0
-    for p, (_, _, end) in zip(made.products, made_sums.places):
-        if end < 0:
+def _rows(story: Products, steps: list[int]) -> Iterator[dict[str, object]]:
+    """A row for the words of each shown product. passed: the products since the step before."""
+    numbers: dict[int, int] = {}
+    since: list[Product] = []
+    totals = {tile: sum(p.tile == tile for p in story.products) for tile in {p.tile for p in story.products}}
+    for n, product in enumerate(story.products):
+        number = numbers[product.tile] = numbers.get(product.tile, 0) + 1
+        since.append(product)
+        if n not in steps:
             continue
-        kind, c = made.kinds[p.c], made.matrices[p.c]
-        values = made.after[p.c][made.tiles.index(p.tile)] if kind.grows else c.value
-        if _window(c, c.lane, p, kind, "C", -1)[0, 0] < 0:
-            continue  # hidden, or beyond an edge
-        if made.walks == "query" and not np.isfinite(values).any():
-            continue  # not logged
-        due, found = float(made_sums.due[end]), float(made_sums.logged[end])
-        compared += 1
-        span = np.max(np.abs(values), where=np.isfinite(values), initial=0)
-        wrong += not (abs(due - found) <= 0.01 * span or due == found or np.isnan(due) == np.isnan(found) == 1)
-    return int(wrong), compared
+        kind = story.kinds[product.c]
+        a, b = part_of(kind.a), part_of(kind.b)
+        in_lanes = a in ("P", "dS") and bool((story.matrices[kind.a].lane >= 0).any())
+        yield {
+            "tile": product.tile,
+            "phase": product.c,
+            "lines": {line: 1 for one in since for line in one.lines},
+            "passed": len(since) - 1,
+            "cols": list(product.cols),
+            "k": list(product.k),
+            "number": number,
+            "total": totals[product.tile],
+            "nth": [*story.kinds].index(product.c) + 1,
+            "along": axis_words(kind.axes[2]),
+            "across": axis_words(kind.axes[1]),
+            "noun": {"S": "score", "O": "output"}.get(product.c),
+            "size": (product.rows[1] - product.rows[0]) * (product.cols[1] - product.cols[0]),
+            "a": a,
+            "b": b,
+            "c": kind.label("C"),
+            "past_end": _past_end(story, product),
+            "fetched": [name for name, n in ((a, product.a), (b, product.b)) if n >= 0],
+            "stays": product.a < 0 and in_lanes and product.c not in FORWARD,
+            "in_lanes": in_lanes,
+            "ends": number == totals[product.tile] and kind.axes[2] != "dim",
+        }
+        since = []
+
+
+def axis_words(axis: str) -> str:
+    """The numbers of an axis in the plural."""
+    return {"query": "queries", "key": "keys", "dim": "dims"}[axis]
+
+
+def _past_end(story: Products, product: Product) -> list[dict[str, object]]:
+    """The queries and keys past the end. Tiles are whole, with zeros there."""
+    found, ends = [], {"query": story.queries, "key": story.keys}
+    for axis, (first, end) in zip(story.kinds[product.c].axes, (product.rows, product.cols, product.k)):
+        last = ends.get(axis, end)
+        if end > last:
+            name = "Rows" if axis == "query" and product.c in FORWARD else axis_words(axis).capitalize()
+            found.append({"name": name, "first": max(first, last), "last": end - 1})
+    return found

@@ -6,18 +6,14 @@ tensor, another one over its dims. Part and axis name the product. For wgmma the
 operand with known addresses comes last, and has the columns of C. A has the rows of C.
 """
 
-import re
 from collections.abc import Iterator
 
 import numpy as np
 import pandas as pd
 
 from explainers.models import gradients
-from explainers.stories.tensor_cores import operand_memory
+from explainers.stories.tensor_cores.reader import Reader
 from explainers.stories.tensor_cores.tensor_products import (
-    GROUP,
-    LANES,
-    Fetch,
     K,
     Kind,
     Matrix,
@@ -26,11 +22,10 @@ from explainers.stories.tensor_cores.tensor_products import (
     of_whole_tiles,
     part_of,
 )
-from explainers.story import axes, picture
+from explainers.story import axes
 from kernels.core.dtypes import element_type
 from kernels.errors import ProblemError
 from kernels.run.results import Run
-from kernels.trace import steps as cutting
 from kernels.trace.probes import Site
 
 KEYS_DOWN = (
@@ -58,38 +53,28 @@ def _walk(products: list[Product]) -> list[int]:
     return [*dict.fromkeys(p.tile for p in products)]
 
 
-class GradientReader:
+class GradientReader(Reader):
     """Reads a run's trace: the records, and the matrices of one warp or warpgroup."""
 
+    FETCHED = (*OPERANDS, "P", "dS")
     kinds: dict[str, Kind]
-    matrices: dict[str, Matrix]
-    own: pd.DataFrame
     head: int
 
     def __init__(self, run: Run) -> None:
-        self.run, self.request, self.sites = run, run.request, run.sites
-        self.steps = cutting.cut(run.trace, self.sites)
-        table = run.trace.table
-        frame = table.to_pandas(split_blocks=True).assign(step=self.steps.of_record, site=self.sites.index(table))
-        self.by_group = any(site.event == "product" for site in self.sites)
-        self.event = "product" if self.by_group else "ldmatrix"
-        self.size = GROUP if self.by_group else LANES
-        first = frame[(frame.event == self.event) & (frame.step >= 0)].iloc[0]
-        self.records = frame[(frame.step >= 0) & (frame.launch == first.launch) & (frame.block == first.block)]
-        self.of_symbol = picture.places(self.request)
-        self.tensors = gradients.tensors(self.request)
+        super().__init__(run)
+        first = self.frame[self.frame.event == self.event].iloc[0]
+        self.records = self.frame[(self.frame.launch == first.launch) & (self.frame.block == first.block)]
+        known = gradients.tensors(self.request)
+        self.tensors = {part: known[part] for part in OPERANDS}
         self.queries, self.keys, self.dims = gradients.sizes(self.request)
         self.tile_rows = self.request.value_of("query_rows") or self.queries
-        self.texts = {name: text.splitlines() for name, text in self.request.kernel.files}
-        self.scale = float(self.request.problem.scale)
 
     def read(self, unit: int, first_tile: int) -> Products:
         """The Products of a warp or warpgroup, from a query tile on."""
-        self.own, units = operand_memory.of_unit(self.records, self.event, self.size, unit)
+        self.choose(unit)
         if self.own[self.own.event == "p"].empty:
             raise ProblemError("This warp computes no weight: all its pairs are hidden. Choose another warp or tile.")
         self.head = self._head()
-        self.fetches: list[Fetch] = []
         down = KEYS_DOWN if self._keys_down() else QUERIES_DOWN
         self.kinds = {kind.c: kind for kind in (*down, *SUMS) if kind.c != "dQ" or self._logs("dQ")}
         self.matrices = self._matrices()
@@ -111,7 +96,6 @@ class GradientReader:
             sum_bits=32,
             instruction="wgmma" if self.by_group else "mma.sync",
             unit=unit,
-            units=units,
             left_out=len(every) - len(shown),
             queries=self.queries,
             keys=self.keys,
@@ -142,55 +126,32 @@ class GradientReader:
 
     def _by_warp(self) -> Iterator[Product]:
         """The products of a warp. Their operands come by ldmatrix, or from the lanes that made them."""
-        loads = self.own[self.own.event == "ldmatrix"].sort_values(["step", "lane", "seq"], kind="stable")
-        loads = loads.assign(nth=loads.groupby(["step", "lane"]).cumcount())
-        of_step = {int(step): part for step, part in loads.groupby("step")}
-        tile_of = self.steps.table.tile.to_numpy()
-        for step, now in operand_memory.contents(self.records, len(self.steps.table), self._operands()):
-            self.tile = int(tile_of[step])
-            a: dict[tuple[str, int, int], tuple[int, str]] = {}  # matrix, first row, first k -> fetch, line
-            squares: dict[str, list[tuple[int, str, np.ndarray]]] = {}  # part -> its last fetches
-            for _, part in of_step[step].groupby("nth") if step in of_step else ():
-                yield from self._fetched(part, now, a, squares)
-
-    def _operands(self) -> dict[str, tuple[str, axes.Tensor]]:
-        symbols = {part: symbol for symbol, part in self.of_symbol.items()}
-        return {part: (symbols[part], self.tensors[part]) for part in OPERANDS}
-
-    def _fetched(
-        self,
-        part: pd.DataFrame,
-        now: dict[str, np.ndarray],
-        a: dict[tuple[str, int, int], tuple[int, str]],
-        squares: dict[str, list[tuple[int, str, np.ndarray]]],
-    ) -> Iterator[Product]:
-        """Notes the elements of one ldmatrix, and yields the products with them."""
-        site = self.sites[int(part.site.iloc[0])]
-        place = self.of_symbol.get(site.tensor or "", "")
-        if place not in (*OPERANDS, "P", "dS"):
-            return
-        turned = "trans" in self.texts[site.file][site.code_line - 1]
-        fetch, offsets, _ = operand_memory.fetch_of(part, place, site, turned)
-        number = len(self.fetches)
-        self.fetches.append(fetch)
-        if place not in OPERANDS:
-            squares.setdefault(place, []).append((number, site.place, offsets))
-            return
-        kind, letter = self._kind_of(place, turned)
-        corners = self._note(kind.name(letter), turned, offsets, now[place], number, letter)
-        if letter == "A":
-            if there := [corner for corner in corners if corner]:
-                rows, k = (min(at) for at in zip(*there))
-                a[kind.c, rows - rows % TALL, k] = (number, site.place)
-            return
-        for pair in range(0, len(corners), 2):
-            there = [corner for corner in corners[pair : pair + 2] if corner]
-            if not there:
+        tile_of, step = self.steps.table.tile.to_numpy(), -1
+        a: dict[tuple[str, int, int], tuple[int, str]] = {}  # matrix, first row, first k -> fetch, line
+        squares: dict[str, list[tuple[int, str, np.ndarray]]] = {}  # part -> its last fetches
+        for fetch in self.fetched():
+            if fetch.step != step:
+                a, squares, step = {}, {}, fetch.step
+                self.tile = int(tile_of[step])
+            if fetch.part not in OPERANDS:
+                squares.setdefault(fetch.part, []).append((fetch.number, fetch.site.place, fetch.offsets))
                 continue
-            row, col = (min(at) for at in zip(*there))  # of the tensor
-            first_k, first_col = (row, col) if turned else (col, row)
-            lines = tuple(dict.fromkeys([site.place, *self._line_of_product(site, kind.c)]))
-            yield from self._with(kind, first_k, first_col, lines, number, a, squares)
+            kind, letter = self._kind_of(fetch.part, fetch.turned)
+            corners = self.note(kind.name(letter), fetch, letter)
+            if letter == "A":
+                if there := [corner for corner in corners if corner]:
+                    rows, k = (min(at) for at in zip(*there))
+                    a[kind.c, rows - rows % TALL, k] = fetch.number, fetch.site.place
+                continue
+            for pair in range(0, len(corners), 2):
+                there = [corner for corner in corners[pair : pair + 2] if corner]
+                if not there:
+                    continue
+                row, col = (min(at) for at in zip(*there))  # of the tensor
+                first_k, first_col = (row, col) if fetch.turned else (col, row)
+                multiply = self.multiplied(fetch.site, rf"\b{kind.c}_\w+, ")  # the first line that names C
+                lines = tuple(dict.fromkeys([fetch.site.place, *multiply]))
+                yield from self._with(kind, first_k, first_col, lines, fetch.number, a, squares)
 
     def _kind_of(self, part: str, turned: bool) -> tuple[Kind, str]:
         """The product of an operand, and its side: A or B. turned: it is summed over the rows of its tensor."""
@@ -199,31 +160,6 @@ class GradientReader:
                 if part_of(kind.name(letter)) == part and (kind.axes[2] != "dim") == turned:
                     return kind, letter
         raise ProblemError(f"A transposed ldmatrix of {part} belongs to no product of this page.")
-
-    def _note(
-        self, name: str, turned: bool, offsets: np.ndarray, elements: np.ndarray, number: int, letter: str
-    ) -> list[tuple[int, int] | None]:
-        """Notes the owners of the elements of an ldmatrix. Returns the first row and dim of each matrix of 8 x 8, or
-        None for a matrix past the end."""
-        item = self.tensors["Q"].itemsize
-        first = offsets.reshape(-1, 8) // item
-        lies: np.ndarray = elements[first]
-        corners: list[tuple[int, int] | None] = []
-        r, c = np.meshgrid(np.arange(8), np.arange(8), indexing="ij")
-        lane, half = (4 * c + r // 2, r % 2) if turned else (4 * r + c // 2, c % 2)
-        for i in range(len(first)):
-            row, dim = (int(n) for n in lies[i, 0])
-            if row < 0 or row % 8:  # rows past the end are zeros, or the last row again
-                corners.append(None)
-                continue
-            corners.append((row, dim))
-            there = r[lies[i, :, 0] == row + np.arange(8)], c[lies[i, :, 0] == row + np.arange(8)]
-            more = {"byte": ((first[i][:, None] + c) * item)[there], "fetch": number, "by": 8 * i + there[0]}
-            register = i if letter == "A" else i % 2
-            self.matrices[name].set(
-                row + there[0], dim + there[1], lane=lane[there], half=half[there], register=register, **more
-            )
-        return corners
 
     def _with(
         self,
@@ -273,12 +209,6 @@ class GradientReader:
         m.set(row, col, byte=offsets[by] + within * item, fetch=number, by=by)
         m.set(row, col, lane=4 * (r % 8) + c % 8 // 2, half=c % 2, register=matrix)
 
-    def _line_of_product(self, site: Site, c: str) -> list[str]:
-        """The source line that multiplies for C, soon after the line of the fetch: the first one that names C."""
-        texts, line = self.texts[site.file], site.code_line
-        found = [n + 1 for n in range(line, min(line + 6, len(texts))) if re.search(rf"\b{c}_\w+, ", texts[n])]
-        return [f"{site.file}:{found[0]}"] if found else []
-
     # ---- wgmma ----
 
     def _by_group(self) -> Iterator[Product]:
@@ -290,12 +220,12 @@ class GradientReader:
         keys = np.flatnonzero((self.matrices["S"].lane >= 0).any(axis=0))
         rows = int(keys[0]) // 64 * 64, int(keys[0]) // 64 * 64 + 64
         waiting: list[tuple[Kind, Site, np.ndarray]] = []  # products with a mark before the copy of the tile
-        for step, now in operand_memory.contents(self.records, len(self.steps.table), self._operands()):
+        for step, now in self.moments():
             kind = self.kinds.get(gradients.MARKS.get(str(phase[step]), "")) if step in of_step else None
             self.tile = int(tile_of[step])
             for record in of_step[step].itertuples() if kind else ():
                 site = self.sites[int(record.site)]
-                if kind and self.of_symbol.get(site.tensor or "", "") == part_of(kind.b):
+                if kind and self.places.get(site.tensor or "", "") == part_of(kind.b):
                     region = np.arange(int(record.bytes) // item) + int(record.offset) // item
                     waiting.append((kind, site, region))
             late = []
@@ -342,7 +272,7 @@ class GradientReader:
 
     def _head(self) -> int:
         """The first query head of this block's keys, counted over the batch: that of the first fetch of Q."""
-        symbol = next(s for s, part in self.of_symbol.items() if part == "Q")
+        symbol = next(s for s, part in self.places.items() if part == "Q")
         loads = self.records[(self.records.tensor == symbol) & (self.records.space == "global")]
         q = self.tensors["Q"]
         along = dict(zip(q.axes, axes.coordinates(q, loads.offset.to_numpy(np.int64)[:1])))

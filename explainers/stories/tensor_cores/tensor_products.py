@@ -145,7 +145,7 @@ class Products:
     walks: key or query, the axis of the tiles.
     tiles: those of the picture, in the order of the loop.
     instruction: its name.
-    unit, units: the number of the warp or warpgroup, and of all.
+    unit: the number of the warp or warpgroup.
     left_out: the number of products outside the picture.
     queries, keys: of the head.
     head: the first query head, counted over the batch.
@@ -163,7 +163,6 @@ class Products:
     sum_bits: int
     instruction: str
     unit: int
-    units: int
     left_out: int
     queries: int
     keys: int

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from explainers.models import generic, grid, softmax_rows, threads, tiling
+from explainers.models import generic, grid, race, softmax_rows, threads, tiling
 from explainers.stories.tiling import reuse, tile_questions, traffic
 from explainers.story import picture, stage
 from explainers.story.base import Runner, Story
@@ -26,7 +26,7 @@ class Tiles(Story[Request]):
         others = generic.other_views(run, picture.places(subject), known)
         made = tiling.stage_of(run, runner.provenance(run), [threads.view(run), whole_grid, *others])
         matrices, *more = made.views
-        made = replace(made, views=[matrices, *reuse.views(run, matrices.meta), *more])
+        made = replace(made, views=[matrices, *reuse.views(run, matrices.meta), *more, race.view()])
         summary, tone = runner.broken(run)
         found = tile_questions.query_tile(run, made)
         made = replace(made, offer=softmax_rows.offer(run, runner), step=len(made.frames) - 1 if tone == "bad" else 0)

@@ -44,8 +44,7 @@ def cpu_text(text: str, whole: bool = False, more: Sequence[Edit] = ()) -> str:
     """The text for the CPU, with all edits.
 
     whole: a program, which keeps the functions of the host.
-    more: other edits, such as the calls of marks.
-    """
+    more: other edits, such as the calls of marks."""
     text = text if whole else device_text(text)
     found = tokens(text)
     listed, arrays = functions(text, found), shared_arrays(found)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from kernels.build import confined
+from kernels.build import child
 
 ROW = np.dtype([("pc", "<u4"), ("place", "<u4")])
 """struct LineRow of device/simt/cuda/places.h."""
@@ -39,7 +39,7 @@ def write(library: Path, names: list[str], file: Path) -> None:
     """Reads the table of a library. names: the kernel's files, the only ones with places."""
     files = ["", *names]
     command = ["readelf", "-W", "--debug-dump=decodedline"]
-    said = confined.tool(command, library, SECONDS, f"the lines of {library.name}")
+    said = child.tool(command, library, SECONDS, f"the lines of {library.name}")
     rows = set[tuple[int, int]]()
     for path, line, address in (row.groups() for row in map(_ROW.match, said.splitlines()) if row):
         name = Path(path).name

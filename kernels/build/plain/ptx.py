@@ -68,8 +68,7 @@ class Statement:
     """An asm statement.
 
     cpp: its C++, or "".
-    refused: its first instruction without a meaning.
-    """
+    refused: its first instruction without a meaning."""
 
     start: int
     end: int

@@ -2,12 +2,33 @@
 
 import re
 from collections.abc import Collection
+from pathlib import Path
 
 from kernels.build.plain import ptx
 from kernels.build.plain.edits import device_text
-from kernels.build.plain.standard import CUDA_HEADERS, HOST_HEADERS, STANDARD_HEADERS
 from kernels.build.plain.tokens import bare, functions, line_of, tokens
 from kernels.errors import BuildError
+
+CUDA = Path(__file__).parents[2] / "device" / "simt" / "cuda"
+"""The folder of CUDA's names on the CPU."""
+CUDA_HEADERS = (
+    *("cuda.h", "cuda_runtime.h", "cuda_runtime_api.h", "device_launch_parameters.h", "device_functions.h"),
+    *("vector_types.h", "math_constants.h", "cuda_fp16.h", "cuda_bf16.h", "cuda_fp8.h", "mma.h", "cuda_pipeline.h"),
+    *("cooperative_groups.h", "cooperative_groups/reduce.h", "cooperative_groups/memcpy_async.h"),
+    "cuda/pipeline",
+)
+STANDARD_HEADERS = (
+    *("assert.h", "float.h", "limits.h", "math.h", "stddef.h", "stdint.h", "stdio.h", "stdlib.h", "string.h"),
+    *("cassert", "cfloat", "climits", "cmath", "cstddef", "cstdint", "cstdio", "cstdlib", "cstring"),
+    *("array", "initializer_list", "limits", "numeric", "tuple", "type_traits", "utility", "algorithm"),
+)
+"""Of C and C++. NVRTC gets the few that it has, and an empty text for the others."""
+HOST_HEADERS = (
+    *("chrono", "exception", "fstream", "functional", "iomanip", "iostream", "memory", "random", "sstream"),
+    *("stdexcept", "string", "time.h", "ctime", "unistd.h", "vector", "map", "set", "thread", "sys/time.h"),
+)
+"""For functions of the host, which no build compiles."""
+
 
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(?:<([^>\n]*)>|"([^"\n]*)")', re.M)
 _LAUNCH = (
@@ -34,8 +55,7 @@ def check(name: str, text: str) -> None:
 def headers(name: str, text: str, own: Collection[str]) -> list[tuple[int, int, str]]:
     """(start, end, header) of each include of a header that is none of the kernel's own files.
 
-    Raises BuildError for a header of the shim.
-    """
+    Raises BuildError for a header of the shim."""
     listed = [(found.start(), found.end(), found[1] or found[2]) for found in _includes(text) if found[2] not in own]
     for start, _, header in listed:
         if reason := _of_header(header):

@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass
 
-from kernels.core.signatures import function_of
+from kernels.core.sources import function_of
 
 _SKIPPED = re.compile(
     r"""(?P<number>(?<![\w.])\.?\d(?:[eEpP][+-]|'?[\w.])*)
@@ -74,8 +74,7 @@ class Function:
     """A function definition.
 
     first, body, last: the numbers of its tokens: the first, the opening brace, the closing brace.
-    is_kernel, on_device: whether it is a kernel, and whether a GPU may run it.
-    """
+    is_kernel, on_device: whether it is a kernel, and whether a GPU may run it."""
 
     name: str
     first: int

@@ -25,8 +25,7 @@ class Mark:
 
     expressions: of the value (or "" for a loop), and of each key.
     at: the place of its call in the text.
-    wraps: the places of the braces around a single statement without braces, or None.
-    """
+    wraps: the places of the braces around a single statement without braces, or None."""
 
     file: str
     line: int

@@ -41,8 +41,7 @@ def exact_gradients(arrays: Four, scale: float, causal: bool, device: str = "cpu
 
     P = softmax(S), dP = dO V^T, dS = P * (dP - rowsum(P * dP)), dQ = scale dS K, dK = scale dS^T Q, dV = P^T dO.
     arrays: q, k, v, do [batch, heads, rows, dim]. A KV head gets the sum over its query heads.
-    A query without a visible key has dq 0.
-    """
+    A query without a visible key has dq 0."""
     import torch
 
     q, k, v, do = (on_device(a, device).to(torch.float64) for a in arrays)
@@ -68,11 +67,9 @@ def exact_gradients(arrays: Four, scale: float, causal: bool, device: str = "cpu
 
 def torch_gradients(arrays: Four, o: np.ndarray, lse: np.ndarray, scale: float, causal: bool, device: str) -> Three:
     """The same by torch's own backward of scaled_dot_product_attention, in the arrays' type, from the given O and lse.
-
     torch's causal mask begins with the first key. So a causal problem becomes square: queries without a key are cut,
     and missing queries have zeros. Each query head has a copy of its K and V, whose gradients are added up at the end,
-    as FlashAttention-2 does.
-    """
+    as FlashAttention-2 does."""
     import torch
 
     q, k, v, do = (on_device(a, device) for a in arrays)
@@ -90,10 +87,8 @@ def torch_gradients(arrays: Four, o: np.ndarray, lse: np.ndarray, scale: float, 
 def _backward(
     tensors: tuple["TorchTensor", ...], o: "TorchTensor", lse: "TorchTensor", scale: float, causal: bool
 ) -> tuple["TorchTensor", "TorchTensor", "TorchTensor"]:
-    """torch's implementation for the device and type: FlashAttention-2 in 16 bits, else the memory-efficient one.
-
-    A forward first makes the arguments that only torch needs.
-    """
+    """torch's implementation for the device and type: FlashAttention-2 in 16 bits, else the memory-efficient one. A
+    forward first makes the arguments that only torch needs."""
     import torch
 
     aten, (q, k, v, do) = torch.ops.aten, tensors
@@ -113,19 +108,27 @@ def _backward(
 @lru_cache(maxsize=1)
 def _given(problem: "GradientProblem") -> dict[str, np.ndarray]:
     """The last problem's inputs as [batch, head, row, dim]. Nobody writes into them."""
-    return problem._computed()
+    given, kind = problem._rounded(), element_type(problem.dtype).numpy
+    q, k, v = given.values()
+    on_gpu = False
+    if problem.score_count >= MOST_ON_CPU:
+        import torch
+
+        on_gpu = torch.cuda.is_available()
+    o, lse = reference.grouped_attention(q, k, v, problem.scale, problem.causal, on_gpu)
+    if own_values.is_name(problem.scores):
+        do = own_values.load(problem.scores, {"do": o.shape})["do"]
+    else:
+        do = np.random.default_rng((problem.seed, GRADIENT_STREAM)).standard_normal(o.shape, dtype=np.float32)
+    return {**given, "o": o.astype(kind), "lse": lse.astype(np.float32), "do": do.astype(kind)}
 
 
 @dataclass(frozen=True)
 class GradientProblem(SixteenBitProblem):
-    """The gradients dQ, dK and dV of attention, from Q, K, V, O, lse and dO, in fp32.
-
-    Q, K and V are as in SixteenBitProblem, with the same masks, grouped heads, layouts and `scores`. dO is normal
-    with standard deviation 1. O and lse are exact and rounded once, O to `dtype` and lse to fp32, so only the backward
-    is judged.
-
-    dK and dV of a KV head are sums over its query heads. A query without keys has O 0, lse -inf and dQ 0.
-    """
+    """The gradients dQ, dK and dV of attention, from Q, K, V, O, lse and dO, in fp32. Q, K and V are as in
+    SixteenBitProblem, with the same masks, grouped heads, layouts and `scores`. dO is normal with standard deviation 1.
+    O and lse are exact and rounded once, O to `dtype` and lse to fp32, so only the backward is judged. dK and dV of a
+    KV head are sums over its query heads. A query without keys has O 0, lse -inf and dQ 0."""
 
     seq_len: int = problem_field(128, "queries per head", low=1, high=65536)
     head_dim: int = problem_field(64, "numbers per query, key and value", allowed=(32, 64, 128))
@@ -164,22 +167,6 @@ class GradientProblem(SixteenBitProblem):
         """Empty: times of the backward are not times of the forward with these sizes."""
         return {}
 
-    def _computed(self) -> dict[str, np.ndarray]:
-        """q, k, v, o, lse and do as [batch, head, row, dim], in their own types."""
-        given, kind = self._rounded(), element_type(self.dtype).numpy
-        q, k, v = given.values()
-        on_gpu = False
-        if self.score_count >= MOST_ON_CPU:
-            import torch
-
-            on_gpu = torch.cuda.is_available()
-        o, lse = reference.grouped_attention(q, k, v, self.scale, self.causal, on_gpu)
-        if own_values.is_name(self.scores):
-            do = own_values.load(self.scores, {"do": o.shape})["do"]
-        else:
-            do = np.random.default_rng((self.seed, GRADIENT_STREAM)).standard_normal(o.shape, dtype=np.float32)
-        return {**given, "o": o.astype(kind), "lse": lse.astype(np.float32), "do": do.astype(kind)}
-
     def _of_formula(self) -> Four:
         given = _given(self)
         return given["q"], given["k"], given["v"], given["do"]
@@ -210,10 +197,8 @@ class GradientProblem(SixteenBitProblem):
 
     def largest_terms(self) -> dict[str, float]:
         """A term of dV is P dO, with P at most 1. P = e^(S - lse) takes the rounding of S, which is about lse if P is
-        large. A term of dQ or dK is scale dS K or scale dS Q.
-
-        dS = P * (dP - mean of dP, weighted by P) is at most half the largest |dP|, which is at most |dO| |V|.
-        """
+        large. A term of dQ or dK is scale dS K or scale dS Q. dS = P * (dP - mean of dP, weighted by P) is at most half
+        the largest |dP|, which is at most |dO| |V|."""
         q, k, v, do = (np.abs(a.astype(np.float32)) for a in self._of_formula())
         longest = [float(np.sqrt((a**2).sum(-1)).max()) for a in (do, v)]
         ds, lse = self.scale * longest[0] * longest[1] / 2, np.abs(_given(self)["lse"])
@@ -247,11 +232,9 @@ class GradientProblem(SixteenBitProblem):
 
     @classmethod
     def check_cases(cls, kernel: KernelSpec) -> list[Case]:
-        """Lengths, head_dims, types, masks, grouped heads, layouts and kinds of scores.
-
-        Some problems have more queries than keys, some have fewer, and one has 500 tokens. Then follows each value of
-        each constant. The list leaves out problems that the kernel's conditions refuse.
-        """
+        """Lengths, head_dims, types, masks, grouped heads, layouts and kinds of scores. Some problems have more queries
+        than keys, some have fewer, and one has 500 tokens. Then follows each value of each constant. The list leaves
+        out problems that the kernel's conditions refuse."""
         dims, dtypes = (fields_of(cls)[name].metadata["allowed"] for name in ("head_dim", "dtype"))
         cases = []
         for number, (n, d, dtype, causal) in enumerate(product(LENGTHS, dims, dtypes, (False, True))):
@@ -296,10 +279,8 @@ class GradientProblem(SixteenBitProblem):
 
 
 def _batch_for_length(problem: "GradientProblem", length: int) -> dict[str, object]:
-    """The fields for sequences of this length that have MANY_TOKENS tokens together.
-
-    Raises ProblemError if these are no whole number of sequences.
-    """
+    """The fields for sequences of this length that have MANY_TOKENS tokens together. Raises ProblemError if these are
+    no whole number of sequences."""
     if length < 1 or MANY_TOKENS % length:
         raise ProblemError(f"{MANY_TOKENS:,} tokens are no whole number of sequences of {length}.")
     return {"seq_len": length, "batch": MANY_TOKENS // length}

@@ -12,7 +12,6 @@ source = """03_flash's. Dao 2023, "FlashAttention-2", arXiv:2307.08691. Three bf
 arXiv:1904.06376."""
 family = "dense"
 rung = 8
-formerly = "04_flash_registers"
 requires = "sm_80 for mma.m16n8k16"
 tensor_products = 6
 tuned = [

@@ -40,8 +40,7 @@ The last three pairs measure the price of a bank conflict at each tile size."""
 def _heads_of_width(problem: "DenseProblem", width: int) -> dict[str, object]:
     """The fields for a model of this width: num_heads heads of head_dim.
 
-    Raises ProblemError if the width is no whole number of heads.
-    """
+    Raises ProblemError if the width is no whole number of heads."""
     if width % problem.head_dim:
         raise ProblemError(f"A width of {width} is no whole number of heads of {problem.head_dim}.")
     return {"num_heads": width // problem.head_dim}
@@ -49,16 +48,14 @@ def _heads_of_width(problem: "DenseProblem", width: int) -> dict[str, object]:
 
 @dataclass(frozen=True)
 class DenseProblem(AttentionProblem):
-    """Self-attention over random Q, K, V of shape [batch, num_heads, seq_len, head_dim], fp32.
-
-    Q has a normal distribution of standard deviation `score_scale`, K and V one of standard deviation 1. The scores q.k
-    / sqrt(head_dim) then have a standard deviation of about `score_scale`.
-    """
+    """Self-attention over random Q, K, V of shape [batch, num_heads, seq_len, head_dim], fp32. Q has a normal
+    distribution of standard deviation `score_scale`, K and V one of standard deviation 1. The scores q.k /
+    sqrt(head_dim) then have a standard deviation of about `score_scale`."""
 
     seq_len: int = problem_field(64, "queries and keys per head", low=1, high=16384)
     head_dim: int = problem_field(32, "numbers per query, key and value", allowed=(32, 64, 128))
     batch: int = problem_field(1, "independent sequences", low=1, high=64)
-    num_heads: int = problem_field(2, "attention heads", low=1, high=64, formerly="heads")
+    num_heads: int = problem_field(2, "attention heads", low=1, high=64)
     causal: bool = problem_field(False, "each query sees only the keys up to itself", allowed=(False, True))
     score_scale: float = problem_field(1.0, "standard deviation of the scores", low=0.01, high=1000.0)
     seed: int = seed_field()
@@ -105,10 +102,8 @@ class DenseProblem(AttentionProblem):
 
     @classmethod
     def check_cases(cls, kernel: KernelSpec) -> list[Case]:
-        """Lengths, head_dims and masks, with 1 to 3 sequences, 1 to 4 heads and scores up to 30.
-
-        Longer problems use the tuned constants. Then each value of each constant has problems of several tiles.
-        """
+        """Lengths, head_dims and masks, with 1 to 3 sequences, 1 to 4 heads and scores up to 30. Longer problems use
+        the tuned constants. Then each value of each constant has problems of several tiles."""
         cases = []
         for number, (n, d, causal) in enumerate(product(LENGTHS, (32, 64, 128), (False, True))):
             small = n <= 100
@@ -127,8 +122,7 @@ class DenseProblem(AttentionProblem):
     def recorded_cases(cls, kernel: KernelSpec) -> list[Case]:
         """The first head of a few problems: default, causal, ragged, every what-if build and every padding.
 
-        A kernel with large default tiles takes small ones here, so that a small problem has several tiles.
-        """
+        A kernel with large default tiles takes small ones here, so that a small problem has several tiles."""
         tiles = [c for c in kernel.constants_of("query_rows", "key_rows") if c.default > SMALL]
         small = tuple((c.name, min(v for v in c.values if v >= SMALL)) for c in tiles)
         problems = (cls(), cls(causal=True), cls(seq_len=50, head_dim=64, num_heads=1))
@@ -150,10 +144,8 @@ class DenseProblem(AttentionProblem):
 
     @classmethod
     def timeline_cases(cls, kernel: KernelSpec) -> list[Case]:
-        """Two sizes without a causal mask and three with one, if they launch few enough blocks.
-
-        Each has the defaults, and the tuned constants if they differ.
-        """
+        """Two sizes without a causal mask and three with one, if they launch few enough blocks. Each has the defaults,
+        and the tuned constants if they differ."""
         cases = []
         for n, causal in ((512, False), (512, True), (2048, False), (2048, True), (4096, True)):
             problem = cls(seq_len=n, head_dim=64, num_heads=8, causal=causal)

@@ -1,8 +1,7 @@
 """The small kernels round attention, apart and fused: residual and norm, rotary embedding and cache write."""
 
 from kernels.families.fusion.norm import AddLayerNormProblem, AddNormProblem
-from kernels.families.fusion.rope_attention import RopeAttentionProblem
-from kernels.families.fusion.rotary import Fp8RotaryProblem, NormRotaryProblem, RotaryProblem
+from kernels.families.fusion.rotary import Fp8RotaryProblem, NormRotaryProblem, RopeAttentionProblem, RotaryProblem
 
 AFTER = "paged"
 PROBLEMS = {

@@ -25,11 +25,9 @@ HIDDEN = (64, 200, 896, 1024, 4096, 5120)  # of the check cases. 4,096 is that o
 
 @dataclass(frozen=True)
 class AddNormProblem(Problem):
-    """A residual and an RMSNorm, as before each part of a transformer layer.
-
-    sum = x + residual, y = sum / sqrt(mean of sum^2 + eps) * weight. x has standard deviation `spread` round
-    `mean`. The residual has standard deviation 1, and the weights are from 0.5 to 1.5.
-    """
+    """A residual and an RMSNorm, as before each part of a transformer layer. sum = x + residual, y = sum / sqrt(mean of
+    sum^2 + eps) * weight. x has standard deviation `spread` round `mean`. The residual has standard deviation 1, and
+    the weights are from 0.5 to 1.5."""
 
     tokens: int = problem_field(4, "rows", low=1, high=65536)
     hidden: int = problem_field(256, "numbers per row", low=8, high=16384)

@@ -5,12 +5,14 @@ Source: Su et al. 2021, "RoFormer", arXiv:2104.09864.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 import numpy as np
 
+from kernels.core import reference
+from kernels.core.call import Call
 from kernels.core.dtypes import element_type
 from kernels.core.expressions import ceil_div
 from kernels.core.fields import problem_field, seed_field
@@ -20,6 +22,7 @@ from kernels.core.spec import KernelSpec
 from kernels.core.tensors import Initial, Role, Tensor
 from kernels.errors import ProblemError
 from kernels.families.attention import DTYPES
+from kernels.families.tensor_cores.problem import SixteenBitProblem
 from kernels.kv_cache.layout import K_AXES, V_AXES, Layout
 
 if TYPE_CHECKING:
@@ -73,8 +76,7 @@ class RotaryProblem(Problem):
     i and i + head_dim / 2. With `neighbours` (GPT-J), it is dims 2 i and 2 i + 1.
 
     Prompt: the tokens have positions 0, 1, ... and neighbouring slots in shuffled pages. Decode: each token is the next
-    one of another sequence, at a random position and in a random slot. The last `padding` tokens have slot -1.
-    """
+    one of another sequence, at a random position and in a random slot. The last `padding` tokens have slot -1."""
 
     tokens: int = problem_field(4, "new tokens", low=1, high=65536)
     num_heads: int = problem_field(4, "query heads", low=1, high=256)
@@ -134,7 +136,6 @@ class RotaryProblem(Problem):
 
     @property
     def _heads(self) -> int:
-        """Heads of q, k and v."""
         return self.num_heads + 2 * self.num_kv_heads
 
     @property
@@ -179,8 +180,11 @@ class RotaryProblem(Problem):
             return np.arange(self.tokens, dtype=np.int32)
         return np.random.default_rng((self.seed, 1)).integers(0, 1024, self.tokens, np.int32)
 
-    def _slots(self) -> np.ndarray:
-        """[tokens] int32"""
+    def inputs(self) -> dict[str, np.ndarray]:
+        rng, kind = np.random.default_rng(self.seed), element_type(self.dtype).numpy
+        qkv = rng.standard_normal((self.tokens, self._heads, self.head_dim), dtype=np.float32).astype(kind)
+        positions = self._positions()
+        cos_sin = table(int(positions.max()) + 1, self.head_dim, self.theta)
         pages = np.random.default_rng((self.seed, 2)).permutation(self._pages)
         if self.decode:
             slots = pages[: self.tokens] * self.block_size + self._positions() % self.block_size
@@ -188,21 +192,14 @@ class RotaryProblem(Problem):
             page, place = np.divmod(np.arange(self.tokens), self.block_size)
             slots = pages[page] * self.block_size + place
         slots[self.tokens - self.padding :] = -1
-        return slots.astype(np.int32)
-
-    def inputs(self) -> dict[str, np.ndarray]:
-        rng, kind = np.random.default_rng(self.seed), element_type(self.dtype).numpy
-        qkv = rng.standard_normal((self.tokens, self._heads, self.head_dim), dtype=np.float32).astype(kind)
-        positions = self._positions()
-        cos_sin = table(int(positions.max()) + 1, self.head_dim, self.theta)
-        given = {"qkv": qkv, "cos_sin": cos_sin, "positions": positions, "slots": self._slots(), **self._more(qkv)}
+        given = {"qkv": qkv, "cos_sin": cos_sin, "positions": positions, "slots": slots.astype(np.int32)}
+        given |= self._more(qkv)
         kind = element_type(self.layout.dtype).numpy
         for name, shape in (("k_cache", self.layout.k_shape), ("v_cache", self.layout.v_shape)):
             given[name] = rng.standard_normal(shape, dtype=np.float32).astype(kind)
         return given
 
     def _more(self, qkv: np.ndarray) -> dict[str, np.ndarray]:
-        """The inputs of a derived problem."""
         return {}
 
     def _split(self, qkv: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -315,8 +312,7 @@ class RotaryProblem(Problem):
 class NormRotaryProblem(RotaryProblem):
     """The same with QK-norm first: each head of q and k is divided by the root of its mean square, as in Qwen 3.
 
-    qk_weight: [2, head_dim] in `dtype`, of q and of k, from 0.5 to 1.5
-    """
+    qk_weight: [2, head_dim] in `dtype`, of q and of k, from 0.5 to 1.5"""
 
     title: ClassVar[str] = "QK-norm, rotary embedding and cache write"
 
@@ -342,8 +338,7 @@ class NormRotaryProblem(RotaryProblem):
 class Fp8RotaryProblem(RotaryProblem):
     """Rotary embedding, and the write into a cache of fp8 (e4m3): each number over its KV head's scale.
 
-    kv_scale: [2, num_kv_heads] float32, of K and of V: about twice the largest number over 448
-    """
+    kv_scale: [2, num_kv_heads] float32, of K and of V: about twice the largest number over 448"""
 
     title: ClassVar[str] = "Rotary embedding and cache write in 8 bits"
     cache_type: ClassVar[str] = FP8
@@ -373,3 +368,92 @@ class Fp8RotaryProblem(RotaryProblem):
             cut = np.clip(made[name], -FP8_MAX, FP8_MAX).astype(np.float32)
             made[name] = cut.astype(element_type(FP8).numpy)
         return made
+
+
+@dataclass(frozen=True)
+class RopeAttentionProblem(SixteenBitProblem):
+    """Attention in 16 bits whose kernel turns Q, and K as well unless `keys_turned`. Key j has position j, and query i
+    has position i + seq_len_kv - seq_len. Positions before 0 count as 0. cos_sin [keys, head_dim]: head_dim / 2 cosines
+    of each position, then as many sines, float32."""
+
+    head_dim: int = problem_field(64, "numbers per query, key and value", allowed=(64, 128))
+    pairs: str = problem_field("halves", "the pairs of dims that turn together", allowed=PAIRS)
+    keys_turned: bool = problem_field(False, "K is stored turned, as in a cache", allowed=(False, True))
+    theta: float = problem_field(500000.0, "base of the angles: 500,000 in Llama 3", low=1, high=1e9)
+
+    title: ClassVar[str] = "Attention with rotary embedding"
+    operator: ClassVar[str] = ""
+    recorded_length: ClassVar[int] = 96
+    peer_inputs = Problem.peer_inputs  # torch's attention turns neither q nor k
+
+    @property
+    def defines(self) -> dict[str, int]:
+        own = {"NEIGHBOURS": int(self.pairs == "neighbours"), "KEYS_TURNED": int(self.keys_turned)}
+        return {**super().defines, **own}
+
+    def tensors(self) -> tuple[Tensor, ...]:
+        q, k, v, *made = super().tensors()
+        return (q, k, v, Tensor("cos_sin", (self.keys, self.head_dim), "float32", ("position", "cos_sin")), *made)
+
+    def inputs(self) -> dict[str, np.ndarray]:
+        given = {name: np.array(self.logical(array), order="C") for name, array in super()._rounded().items()}
+        return {**given, "cos_sin": table(self.keys, self.head_dim, self.theta)}
+
+    def _rows(self) -> dict[str, np.ndarray]:
+        """The rows of the table for q, and for k if the kernel turns it, [rows, head_dim]."""
+        rows = table(self.keys, self.head_dim, self.theta)
+        of_q = {"q": rows[np.maximum(0, np.arange(self.seq_len) + self.offset)]}
+        return of_q if self.keys_turned else {**of_q, "k": rows}
+
+    def _rounded(self) -> dict[str, np.ndarray]:
+        """q, k, v [batch, head, row, dim] as attention takes them, q and k turned in float64 and kept in
+        float32."""
+        given = dict(super()._rounded())
+        for name, rows in self._rows().items():
+            given[name] = turned(given[name].astype(np.float64), rows, self.pairs).astype(np.float32)
+        return given
+
+    def yardstick(self, device: str = "cpu") -> dict[str, np.ndarray]:
+        """torch's rotation and attention, each operation in `dtype`."""
+        given = dict(super()._rounded())
+        for name, rows in self._rows().items():
+            x, cos_sin = on_device(given[name], device), on_device(rows, device)
+            given[name] = on_host(torch_turned(x, cos_sin, self.pairs))
+        q, k, v = given.values()
+        return self._outputs(*reference.torch_grouped_attention(q, k, v, self.scale, self.causal, device))
+
+    @classmethod
+    def from_call(cls, call: Call) -> "RopeAttentionProblem":
+        raise ProblemError("The operator attention takes Q and K as they are.")
+
+    @classmethod
+    def check_cases(cls, kernel: KernelSpec) -> list[Case]:
+        """Those of attention with heads of 64 and 128, in both conventions, with K unturned and turned."""
+        made = []
+        for number, case in enumerate(super().check_cases(kernel)):
+            problem = replace(
+                cast(RopeAttentionProblem, case.problem), pairs=PAIRS[number % 2], keys_turned=number % 5 == 4
+            )
+            made.append(replace(case, problem=replace(problem, theta=(500000.0, 10000.0)[number % 2])))
+        return made
+
+    @classmethod
+    def bench_sweeps(cls) -> Sweeps:
+        return [([("seq_len", [1024, 4096, 8192])], {"head_dim": 128, "num_heads": 16, "causal": True})]
+
+    @classmethod
+    def timeline_cases(cls, kernel: KernelSpec) -> list[Case]:
+        return []
+
+    @classmethod
+    def pipeline_cases(cls, kernel: KernelSpec) -> list[Case]:
+        return []
+
+    @classmethod
+    def presets(cls) -> Mapping[str, Mapping[str, object]]:
+        return {
+            "A few tiles": {},
+            "Pairs of neighbours": {"pairs": "neighbours"},
+            "Keys stored turned": {"keys_turned": True},
+            "Causal": {"causal": True},
+        }

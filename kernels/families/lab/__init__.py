@@ -1,37 +1,21 @@
 """The lab: small kernels for memory accesses, latencies and probes."""
 
-from kernels.families.lab.accesses import AccessProblem, GlobalProblem
-from kernels.families.lab.hierarchy import (
-    ChaseProblem,
-    ConstantChaseProblem,
-    FmaProblem,
-    StreamProblem,
-    TextureChaseProblem,
-)
-from kernels.families.lab.patterns import (
-    LoadProblem,
-    ReadsProblem,
-    ReduceProblem,
-    RolesProblem,
-    ShapesProblem,
-    StagesProblem,
-)
-from kernels.families.lab.tiles import ColumnsProblem, TransposeProblem
+from kernels.families.lab import accesses, hierarchy, patterns, tiles
 
 PROBLEMS = {
-    "columns": ColumnsProblem,
-    "transpose": TransposeProblem,
-    "global": GlobalProblem,
-    "access": AccessProblem,
-    "chase": ChaseProblem,
-    "chase_constant": ConstantChaseProblem,
-    "chase_texture": TextureChaseProblem,
-    "stream": StreamProblem,
-    "fma": FmaProblem,
-    "roles": RolesProblem,
-    "reduce": ReduceProblem,
-    "load": LoadProblem,
-    "stages": StagesProblem,
-    "reads": ReadsProblem,
-    "shapes": ShapesProblem,
+    "columns": tiles.ColumnsProblem,
+    "transpose": tiles.TransposeProblem,
+    "global": accesses.GlobalProblem,
+    "access": accesses.AccessProblem,
+    "chase": hierarchy.ChaseProblem,
+    "chase_constant": hierarchy.ConstantChaseProblem,
+    "chase_texture": hierarchy.TextureChaseProblem,
+    "stream": hierarchy.StreamProblem,
+    "fma": hierarchy.FmaProblem,
+    "roles": patterns.RolesProblem,
+    "reduce": patterns.ReduceProblem,
+    "load": patterns.LoadProblem,
+    "stages": patterns.StagesProblem,
+    "reads": patterns.ReadsProblem,
+    "shapes": patterns.ShapesProblem,
 }

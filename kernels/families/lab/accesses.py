@@ -127,11 +127,9 @@ class AccessProblem(LabProblem):
 
     @classmethod
     def cases(cls) -> Iterable[Case]:
-        """Every kind of access, width and number of matrices.
-
-        The lanes access words in a row, one column, one common word, or leave some lanes inactive. Lanes of a
-        cp.async would race for a common word, so they take the words backwards.
-        """
+        """Every kind of access, width and number of matrices. The lanes access words in a row, one column, one common
+        word, or leave some lanes inactive. Lanes of a cp.async would race for a common word, so they take the words
+        backwards."""
         lanes = np.arange(WARP)
         for kind in LAB_KINDS:
             is_matrix = kind.name == "ldmatrix"
@@ -191,8 +189,7 @@ class AccessProblem(LabProblem):
 
         y: the target of a global store.
         o: the sum of each lane's words.
-        The output is y for a global store and o otherwise. The other tensor stays unchanged.
-        """
+        The output is y for a global store and o otherwise. The other tensor stays unchanged."""
         stores = self.op == "global_store"
         return (
             Tensor("x", (ACCESS_BYTES,), "uint8", ("byte",)),

@@ -13,10 +13,8 @@ WARP = 32  # lanes
 
 
 class LabProblem(Problem):
-    """A problem of the lab, with small whole numbers and therefore exact sums in any order.
-
-    Any error is a miss. The truth is its own yardstick, and the problem has no largest term.
-    """
+    """A problem of the lab, with small whole numbers and therefore exact sums in any order. Any error is a miss. The
+    truth is its own yardstick, and the problem has no largest term."""
 
     seed: int
 
@@ -39,17 +37,14 @@ class LabProblem(Problem):
 
     @property
     def x(self) -> np.ndarray:
-        """The input x in float64."""
         return self.inputs()["x"].astype(np.float64)
 
     @classmethod
     def cases(cls) -> Iterable[Case]:
-        """The cases that are compared with float64."""
         raise NotImplementedError
 
     @classmethod
     def recorded(cls) -> Iterable[Case]:
-        """The recorded cases."""
         return [Case(cls())]
 
     @classmethod
@@ -83,10 +78,7 @@ def tiled(problem: Problem, tile: dict[str, int]) -> Case:
 
 
 def numbered(name: str, choices: Sequence[str], chosen: str) -> dict[str, int]:
-    """A choice as constants of a build.
-
-    NAME is the number of `chosen`, and NAME_CHOICE the number of each choice. A .cu then says `SPACE == SPACE_SHARED`,
-    and the list of choices exists once.
-    """
+    """A choice as constants of a build. NAME is the number of `chosen`, and NAME_CHOICE the number of each choice. A
+    .cu then says `SPACE == SPACE_SHARED`, and the list of choices exists once."""
     places = {f"{name}_{choice}".upper(): place for place, choice in enumerate(choices)}
     return {name.upper(): choices.index(chosen), **places}

@@ -32,8 +32,7 @@ def warm_up_field() -> int:
 class Chase(LabProblem):
     """One thread follows a ring of nodes in one of a GPU's memories: `warm_up` links untimed, then `steps`.
 
-    node_bytes: from one node to the next.
-    """
+    node_bytes: from one node to the next."""
 
     working_set: int
     warm_up: int
@@ -63,8 +62,7 @@ class Chase(LabProblem):
         """n: the nodes of 32 words.
 
         o: the last node.
-        times: cycles and ns of the timed links, 0 on a CPU.
-        """
+        times: cycles and ns of the timed links, 0 on a CPU."""
         return (
             Tensor("n", (self.nodes, NODE_BYTES // 4), "int32", ("node", "word")),
             Tensor("o", (1,), axes=("thread",), role=Role.OUTPUT),
@@ -74,8 +72,7 @@ class Chase(LabProblem):
     def linked(self, unit: int) -> dict[str, np.ndarray]:
         """n [nodes, 32]: the first word of each node is the place of the next node. The other words are 0.
 
-        unit: bytes that a place counts.
-        """
+        unit: bytes that a place counts."""
         ring, links = self.ring(), np.zeros((self.nodes, NODE_BYTES // 4), np.int32)
         links[ring, 0] = np.roll(ring, -1) * (NODE_BYTES // unit)
         return {"n": links}
@@ -91,9 +88,7 @@ class ChaseProblem(Chase):
     """A ring in random order, in global memory through L1, in L2 past it, or in shared memory."""
 
     space: str = problem_field(
-        "through_l1",
-        "the ring's memory: global memory through L1, L2 past it, or shared memory",
-        allowed=CHASE_SPACES,
+        "through_l1", "the ring's memory: global memory through L1, L2 past it, or shared memory", allowed=CHASE_SPACES
     )
     working_set: int = problem_field(
         4096, "bytes that the ring spans: 128 per node", low=NODE_BYTES, high=2**31 - NODE_BYTES
@@ -292,8 +287,7 @@ class StreamProblem(LabProblem):
 
         y: the target of a copy.
         o: a sum for each thread.
-        A copy writes only y, and every other space only o. The other tensor has one unchanged element.
-        """
+        A copy writes only y, and every other space only o. The other tensor has one unchanged element."""
         stretch, axes = (self.blocks, self.vectors, 4), ("block", "vector", "float")
         if self.space == "copy":
             y = Tensor("y", stretch, axes=axes, role=Role.OUTPUT)
@@ -345,8 +339,7 @@ class FmaProblem(LabProblem):
     def tensors(self) -> tuple[Tensor, ...]:
         """a: the factor 1, and the term of every 16th thread.
 
-        o: the sum of each thread's chains.
-        """
+        o: the sum of each thread's chains."""
         return (
             Tensor("a", (17,), axes=("number",)),
             Tensor("o", (self.blocks * FMA_THREADS,), axes=("thread",), role=Role.OUTPUT),

@@ -317,8 +317,7 @@ class RolesProblem(LabProblem):
     def tensors(self) -> tuple[Tensor, ...]:
         """x: the tiles in order.
 
-        o: a sum for each lane of each consumer.
-        """
+        o: a sum for each lane of each consumer."""
         return (
             Tensor("x", (self.tiles * self.tile_size,), axes=("element",)),
             Tensor("o", (self.consumers * WARP,), axes=("thread",), role=Role.OUTPUT),

@@ -38,12 +38,10 @@ class DecodingProblem(Problem):
 
     @property
     def lengths(self) -> tuple[int, ...]:
-        """The keys of each sequence."""
         return (self.context,) * self.sequences
 
     @property
     def scale(self) -> float:
-        """The factor on the scores."""
         return float(self.head_dim) ** -0.5
 
     @property
@@ -129,10 +127,7 @@ class StepProblem(DecodingProblem):
 
     title: ClassVar[str] = "A step of prompt and decode"
     remedy: ClassVar[str] = "Choose a shorter context or a shorter prompt."
-    spellings: ClassVar[Mapping[str, tuple[str, ...]]] = {
-        **DecodingProblem.spellings,
-        "prompt": ("promptlen", "rows"),
-    }
+    spellings: ClassVar[Mapping[str, tuple[str, ...]]] = {**DecodingProblem.spellings, "prompt": ("promptlen", "rows")}
 
     @property
     def sizes(self) -> dict[str, object]:

@@ -24,19 +24,22 @@ from kernels.families.paged.fields import (
     FP8,
     FP8_MAX,
     HEADS,
+    K_STREAM,
     LAYOUTS,
+    OLD_STREAM,
     RANGE_BLOCK_SIZES,
     RANGE_DTYPES,
     RANGE_HEAD_DIMS,
+    V_STREAM,
     block_size_field,
     dtype_field,
     head_dim_field,
+    random_rows,
 )
 from kernels.families.paged.problem import MOST_PAGES
-from kernels.families.paged.rows import K_STREAM, OLD_STREAM, V_STREAM, random_rows
 from kernels.kv_cache.layout import K_AXES, V_AXES, Layout
 
-SCALE_STREAM = 7  # of the scales, beside the streams of rows.py
+SCALE_STREAM = 7  # of the scales, beside the streams of fields.py
 
 
 def write_fields(call: Call) -> dict[str, Any]:
@@ -53,10 +56,8 @@ def write_fields(call: Call) -> dict[str, Any]:
 
 
 def to_fp8(numbers: np.ndarray, scales: np.ndarray) -> np.ndarray:
-    """numbers [..., num_kv_heads, head_dim] over scales [num_kv_heads] in float32, as the nearest float8_e4m3.
-
-    A tie goes to the even number. Numbers above 448 become 448.
-    """
+    """numbers [..., num_kv_heads, head_dim] over scales [num_kv_heads] in float32, as the nearest float8_e4m3. A tie
+    goes to the even number. Numbers above 448 become 448."""
     over = numbers.astype(np.float32) / scales[:, None].astype(np.float32)
     return np.clip(over, -FP8_MAX, FP8_MAX).astype(element_type(FP8).numpy)
 
@@ -77,7 +78,6 @@ class _CacheProblem(Problem):
         self.check()
 
     def check(self) -> None:
-        """Raises ProblemError where the fields do not fit together."""
         raise NotImplementedError
 
     @property
@@ -102,7 +102,6 @@ class _CacheProblem(Problem):
         )
 
     def _old(self) -> dict[str, np.ndarray]:
-        """The caches as they were."""
         shapes = enumerate((self.layout.k_shape, self.layout.v_shape))
         draw = partial(random_rows, self.seed, count=self.num_blocks, dtype=self.layout.dtype)
         k, v = (draw(OLD_STREAM + n, shape=shape[1:]) for n, shape in shapes)
@@ -279,10 +278,9 @@ class Fp8WriteProblem(CacheWriteProblem):
     Rounding is exact to the bit, so any error is a miss.
 
     k_scale, v_scale: [num_kv_heads] float32, by chance half to twice the largest |K| (|V|) over 448. Some numbers are
-      therefore above 448.
-    """
+      therefore above 448."""
 
-    head_dim: int = problem_field(64, "numbers per key and value", allowed=RANGE_HEAD_DIMS, formerly="head_size")
+    head_dim: int = problem_field(64, "numbers per key and value", allowed=RANGE_HEAD_DIMS)
     block_size: int = problem_field(16, "slots per page", allowed=RANGE_BLOCK_SIZES[1:])
     dtype: str = problem_field("float16", "type of the new keys and values", allowed=RANGE_DTYPES)
 
@@ -328,7 +326,3 @@ class Fp8WriteProblem(CacheWriteProblem):
             slots[::5][1:] = -1
             cases.append(Case(cls(heads, head_dim, size, dtype, 5, n, tuple(slots.tolist()))))
         return cases
-
-    @classmethod
-    def bench_default(cls) -> Self:
-        return cls(8, 128, 16, "float16", 256, slots=tuple(range(0, 4096, 2)))

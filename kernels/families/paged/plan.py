@@ -83,7 +83,7 @@ class PlanProblem(Problem):
 
     @classmethod
     def from_call(cls, call: Call) -> Self:
-        """The lengths only have the right number. The kernel reads those of the call."""
+        """The lengths only have the right number. The kernel reads the lengths of the call."""
         lengths = (1,) * call.given("context_lens").size("sequence")
         options = {name: int(str(call.option(name, 0))) for name in ("most_ranges", "block_size", "window")}
         return cls(lengths, **options)

@@ -20,9 +20,8 @@ from kernels.core.cases import traced, values
 from kernels.core.distinct import distinct
 from kernels.core.dtypes import element_type
 from kernels.core.fields import problem_field, seed_field
-from kernels.core.heads import Head, check_groups
 from kernels.core.paged import Cache, CacheCall, CacheUse
-from kernels.core.problem import Case, Problem, Size, Sweeps, Work, inputs_of
+from kernels.core.problem import Case, Head, Problem, Size, Sweeps, Work, check_groups, inputs_of
 from kernels.core.spec import KernelSpec
 from kernels.core.tensors import Role, Tensor
 from kernels.errors import PeerUnavailable, ProblemError
@@ -33,21 +32,19 @@ from kernels.families.paged.fields import (
     FP8_MAX,
     HEAD_DIMS,
     HEADS,
-    LAYOUTS,
-    SPELLINGS,
-    block_size_field,
-    dtype_field,
-    head_dim_field,
-    numbers_field,
-)
-from kernels.families.paged.rows import (
     K_STREAM,
+    LAYOUTS,
     Q_STREAM,
+    SPELLINGS,
     TABLE_STREAM,
     V_STREAM,
+    block_size_field,
     check_slots,
     check_tables,
     check_tokens,
+    dtype_field,
+    head_dim_field,
+    numbers_field,
     renumbered,
     rows_at,
 )
@@ -90,8 +87,7 @@ class PagedProblem(Problem):
       from shared pages.
     families: forked sequences have equal numbers and may share pages. Empty for no forks.
     num_blocks: the pool. 0 for a little more than needed.
-    numbers: random, or the file of a watched call (build/own_values.py) with its block tables.
-    """
+    numbers: random, or the file of a watched call (build/own_values.py) with its block tables."""
 
     context_lens: tuple = problem_field((40, 5, 70), "tokens of each sequence", low=1, high=LONGEST_CONTEXT)
     num_heads: int = problem_field(4, "query heads", low=1, high=128)
@@ -144,7 +140,16 @@ class PagedProblem(Problem):
             )
         given = bool(self.block_tables)
         if not given:
-            object.__setattr__(self, "block_tables", self._random_tables(needed))
+            if sum(needed) > self.num_blocks:
+                raise ProblemError(
+                    f"num_blocks is {self.num_blocks}. These contexts need {sum(needed)} pages of {self.block_size} "
+                    "slots."
+                )
+            pages = (
+                np.random.default_rng((self.seed, TABLE_STREAM)).permutation(self.num_blocks)[: sum(needed)].tolist()
+            )
+            tables = tuple(tuple(pages[end - count : end]) for end, count in zip(accumulate(needed), needed))
+            object.__setattr__(self, "block_tables", tables)
         for name in ("block_tables", "token_ids", "families"):
             value = getattr(self, name)
             if value and len(value) != self.num_seqs:
@@ -154,15 +159,6 @@ class PagedProblem(Problem):
         check_tokens(self.token_ids, self.context_lens)
         if self.families:  # without them no page is shared
             check_slots(*self.slots_and_tokens, self.block_size)
-
-    def _random_tables(self, needed: list[int]) -> tuple[tuple[int, ...], ...]:
-        if sum(needed) > self.num_blocks:
-            raise ProblemError(
-                f"num_blocks is {self.num_blocks}. These contexts need {sum(needed)} pages of {self.block_size} slots."
-            )
-        pages = np.random.default_rng((self.seed, TABLE_STREAM)).permutation(self.num_blocks)[: sum(needed)].tolist()
-        ends = list(accumulate(needed))
-        return tuple(tuple(pages[end - count : end]) for end, count in zip(ends, needed))
 
     @property
     def has_numbers(self) -> bool:
@@ -179,7 +175,6 @@ class PagedProblem(Problem):
 
     @property
     def stored(self) -> str:
-        """The type of the cache."""
         return self.cache_dtype or self.dtype
 
     @property
@@ -189,7 +184,6 @@ class PagedProblem(Problem):
 
     @property
     def group(self) -> int:
-        """The query heads of one KV head."""
         return self.num_heads // self.num_kv_heads
 
     @property
@@ -200,20 +194,17 @@ class PagedProblem(Problem):
 
     @property
     def max_blocks_per_seq(self) -> int:
-        """Entries of the longest block table."""
         return max(map(len, self.block_tables))
 
     @property
     def scale(self) -> float:
-        """The factor on q . k: 1 / sqrt(head_dim)."""
         return 1.0 / math.sqrt(self.head_dim)
 
     @property
     def slopes(self) -> np.ndarray:
         """ALiBi's slopes 2^(-8 (h + 1) / num_heads), float32, or zeros without ALiBi.
 
-        Source: Press et al. 2021, arXiv:2108.12409.
-        """
+        Source: Press et al. 2021, arXiv:2108.12409."""
         slopes = 2.0 ** (-8.0 * np.arange(1, self.num_heads + 1) / self.num_heads)
         return (slopes if self.alibi else np.zeros(self.num_heads)).astype(np.float32)
 
@@ -325,8 +316,7 @@ class PagedProblem(Problem):
         k_cache, v_cache: kv_cache.layout.Layout, NaN in slots without a token.
         block_tables: [num_seqs, max_blocks_per_seq] int32, -1 after the end of a row.
         context_lens: [num_seqs] int32.
-        alibi_slopes: [num_heads] float32.
-        """
+        alibi_slopes: [num_heads] float32."""
         nan = np.array(np.nan, element_type(self.stored).numpy)
         k_cache, v_cache = (np.full(shape, nan) for shape in (self.layout.k_shape, self.layout.v_shape))
         with ThreadPoolExecutor() as pool:  # NumPy draws without holding the interpreter
@@ -346,7 +336,6 @@ class PagedProblem(Problem):
         }
 
     def _kept(self, shapes: dict[str, tuple[int, ...]]) -> dict[str, np.ndarray]:
-        """Arrays of the file of a watched call."""
         return own_values.load(self.numbers, shapes)
 
     def queries(self) -> np.ndarray:
@@ -373,8 +362,7 @@ class PagedProblem(Problem):
         """Yields for each sequence q [num_heads, head_dim], K and V of its visible tokens, and the number of the first.
 
         K, V: [seen, num_kv_heads, head_dim] float32.
-        dequantised: the cache's numbers times their scales. Otherwise the numbers as drawn.
-        """
+        dequantised: the cache's numbers times their scales. Otherwise the numbers as drawn."""
         arrays = self.inputs()
         ends = np.cumsum(self.context_lens)[:-1]
         streams = () if dequantised else (K_STREAM, V_STREAM)
@@ -438,10 +426,8 @@ class PagedProblem(Problem):
         return {"o": o.reshape(self.shape), "lse": lse.reshape(self.shape[:2])}
 
     def yardstick(self, device: str = "cpu") -> dict[str, np.ndarray]:
-        """o by torch in the problem's type, and lse from float32 scores.
-
-        torch uses scaled_dot_product_attention, or products, tanh and softmax for a soft cap.
-        """
+        """o by torch in the problem's type, and lse from float32 scores. torch uses scaled_dot_product_attention, or
+        products, tanh and softmax for a soft cap."""
         import torch
 
         rows: list[np.ndarray] = []
@@ -541,17 +527,12 @@ class PagedProblem(Problem):
 
     @classmethod
     def bench_sweeps(cls) -> Sweeps:
-        return [
-            ([("seq_len", [256, 512, 1024, 2048, 4096, 8192])], {"batch": 4}),
-            ([("batch", [1, 4, 8, 16, 32])], {}),
-        ]
+        return [([("seq_len", [256, 512, 1024, 2048, 4096, 8192])], {"batch": 4}), ([("batch", [1, 4, 8, 16, 32])], {})]
 
     @classmethod
     def check_cases(cls, kernel: KernelSpec) -> list[Case]:
-        """Context lengths near the end of a page and of a partition, in every layout.
-
-        The problems cover ALiBi, ragged batches, every ratio of heads, each value of each constant, and a forked cache.
-        """
+        """Context lengths near the end of a page and of a partition, in every layout. The problems cover ALiBi, ragged
+        batches, every ratio of heads, each value of each constant, and a forked cache."""
         cases: list[Case] = []
         for head_dim, block_size, dtype in LAYOUTS:
             for lens in ((1, block_size - 1, block_size, block_size + 1), (100, 1, 33, 257, 64)):
@@ -573,10 +554,8 @@ class PagedProblem(Problem):
 
     @classmethod
     def recorded_cases(cls, kernel: KernelSpec) -> list[Case]:
-        """The last moment of each preset, as allocated and shuffled.
-
-        A kernel with partitions takes small ones. For other kernels, the moments also have other numbers of KV heads.
-        """
+        """The last moment of each preset, as allocated and shuffled. A kernel with partitions takes small ones. For
+        other kernels, the moments also have other numbers of KV heads."""
         cuts = kernel.constant_of("partition")
         settings = ((cuts.name, scenarios.SHOWN_PARTITION),) if cuts else ()
         problems = []

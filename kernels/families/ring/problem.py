@@ -15,8 +15,7 @@ import numpy as np
 
 from kernels.core.cases import Settings, small_tiles, traced, tuned, values, what_ifs
 from kernels.core.fields import problem_field, seed_field
-from kernels.core.heads import check_groups
-from kernels.core.problem import Case, Problem, Work
+from kernels.core.problem import Case, Problem, Work, check_groups
 from kernels.core.spec import KernelSpec
 from kernels.core.tensors import Role, Tensor
 from kernels.errors import ProblemError
@@ -41,8 +40,7 @@ class Share:
     row_first, rows: the first row and the end of its rows. No work without rows.
     keys: the first `keys` keys of the part are visible.
     offset: row i sees the keys up to i + offset.
-    final_rows: the rows before this one have met all their keys.
-    """
+    final_rows: the rows before this one have met all their keys."""
 
     part: int
     row_first: int
@@ -102,8 +100,7 @@ class RingProblem(Problem):
     plain: part g is the g-th piece of the sequence.
     zigzag: part g is the g-th of 2 * gpus pieces and the g-th from the end.
 
-    The numbers are those of SixteenBitProblem. A tensor of a GPU has its number in its name, such as q_0.
-    """
+    The numbers are as in SixteenBitProblem. A tensor of a GPU has its number in its name, such as q_0."""
 
     seq_len: int = problem_field(128, "queries and keys of a head, on all GPUs together", low=1, high=131072)
     head_dim: int = problem_field(64, "numbers per query, key and value", allowed=(64, 128))
@@ -138,7 +135,6 @@ class RingProblem(Problem):
 
     @property
     def kv_heads(self) -> int:
-        """KV heads on all GPUs together."""
         return self.num_kv_heads or self.num_heads
 
     @property
@@ -152,7 +148,6 @@ class RingProblem(Problem):
 
     @property
     def rows(self) -> int:
-        """Rows of a GPU's queries and keys."""
         return self.seq_len // self.gpus if self.split == "keys" else self.seq_len
 
     @property
@@ -161,7 +156,6 @@ class RingProblem(Problem):
 
     @cached_property
     def shares(self) -> tuple[tuple[Share, ...], ...]:
-        """The work by step and GPU."""
         if self.split == "heads":
             return (tuple(share(1, 0, 0, self.rows, self.causal, False) for _ in range(self.gpus)),)
         return tuple(
@@ -316,8 +310,7 @@ class RingProblem(Problem):
     def check_cases(cls, kernel: KernelSpec) -> list[Case]:
         """1 to 8 GPUs with parts of several lengths: every order and mask, both types, grouped heads.
 
-        Then follow heads split over GPUs, and each value of each constant.
-        """
+        Then follow heads split over GPUs, and each value of each constant."""
         cases: list[Case] = []
 
         def add(settings: Settings = (), **fields: Any) -> None:

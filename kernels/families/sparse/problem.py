@@ -2,7 +2,7 @@
 fp32 with CSR."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from itertools import product
 from typing import Any, ClassVar, Self
@@ -10,18 +10,154 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from kernels.build import own_values
-from kernels.core import masks
+from kernels.core import masks, reference
 from kernels.core.call import Call, attention_sizes
 from kernels.core.cases import Settings, traced, tuned, values, what_ifs
 from kernels.core.fields import problem_field
-from kernels.core.problem import Case, Sweeps
+from kernels.core.masks import KINDS, Mask, Matrix, as_matrix, random_blocks, top_blocks
+from kernels.core.problem import Case, Size, Sweeps
 from kernels.core.spec import KernelSpec
 from kernels.core.tensors import Role, Tensor
 from kernels.errors import PeerUnavailable, ProblemError
-from kernels.families.attention import DTYPES, HEADS, SCALES
+from kernels.families.attention import DTYPES, HEADS, SCALES, AttentionProblem
 from kernels.families.dense.problem import DenseProblem
-from kernels.families.sparse.masked import MASKS, MaskFields
 from kernels.families.tensor_cores.problem import SixteenBitProblem
+
+TAKES: dict[str, tuple[str, ...]] = {
+    "all": (),
+    "window": ("window",),
+    "sinks": ("window", "sinks"),
+    "documents": ("documents",),
+    "strided": ("window", "stride"),
+    "dilated": ("window", "dilation"),
+    "hierarchical": ("mask_block",),
+    "random": ("density",),
+    "random_blocks": ("density", "mask_block"),
+    "top_blocks": ("top", "mask_block"),
+    "drawn": ("drawn", "mask_block"),
+}
+"""mask -> the other fields that it looks at."""
+MASKS = tuple(TAKES)
+
+
+@dataclass(frozen=True)
+class MaskFields(AttentionProblem):
+    """The keys of each query. A mixin before a problem of attention. A row without visible keys has output 0 and lse
+    -inf.
+
+    A mask of blocks (random_blocks, top_blocks, drawn) has blocks of mask_block x mask_block queries and keys,
+    independent of the kernel's tiles. top_blocks differs from head to head. Every other mask serves all heads.
+
+    drawn: the visible columns of each row of blocks. A row may be empty."""
+
+    masked: ClassVar[bool] = True
+    mask_fields: ClassVar[Mapping[str, tuple[str, ...]]] = {mask: names for mask, names in TAKES.items() if names}
+
+    mask: str = problem_field("window", "which keys a query sees", allowed=MASKS)
+    window: int = problem_field(96, "keys up to and with the query's own", low=1, high=65536)
+    sinks: int = problem_field(4, "first keys that all queries see", low=0, high=4096)
+    stride: int = problem_field(32, "every stride-th key is seen by all", low=1, high=65536)
+    dilation: int = problem_field(2, "distance between the keys of a window", low=1, high=4096)
+    documents: tuple = problem_field((150, 100), "lengths of packed sequences. The rest is one more", low=1, high=65536)
+    density: float = problem_field(0.25, "share of pairs, or of blocks in a row, that are seen", low=1e-4, high=1.0)
+    top: int = problem_field(2, "blocks of keys that a block of queries sees", low=1, high=1024)
+    mask_block: int = problem_field(64, "queries and keys of a block of the mask", allowed=(16, 32, 64, 128))
+    drawn: tuple = problem_field((), "columns of blocks that each row of blocks sees", low=0, high=4095, nested=True)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        rows, columns = self._mask_shape
+        if self.mask != "drawn" or not self.drawn:
+            return
+        if len(self.drawn) > rows:
+            raise ProblemError(
+                f"drawn has {len(self.drawn)} rows of blocks. These queries have {rows}. "
+                "Leave rows out, or choose a larger seq_len or a smaller mask_block."
+            )
+        for number, row in enumerate(self.drawn):
+            outside = [column for column in row if column >= columns]
+            if outside:
+                raise ProblemError(
+                    f"drawn row {number} holds block {outside[0]}. These keys have blocks 0 to {columns - 1}. "
+                    "Leave it out, or choose more keys or a smaller mask_block."
+                )
+
+    @property
+    def listed_pairs(self) -> int:
+        heads = self.batch * self.num_heads if self.mask == "top_blocks" else 1
+        return self.seq_len * self.keys * heads
+
+    @property
+    def _mask_shape(self) -> tuple[int, int]:
+        return -(-self.seq_len // self.mask_block), -(-self.keys // self.mask_block)
+
+    @cached_property
+    def masks(self) -> tuple[Mask, ...]:
+        """The mask of all heads; of top_blocks one for each, batch by batch."""
+        if self.mask != "top_blocks":
+            return (self._mask(self._blocks),)
+        return tuple(self._mask(top_blocks(q, k, self.mask_block, self.top)) for q, k in self._query_heads())
+
+    def _query_heads(self) -> Iterable[tuple[np.ndarray, np.ndarray]]:
+        """(q, k) of every query head, batch by batch: [queries, dim] and [keys, dim]."""
+        q, k, _ = self._rounded().values()
+        group = self.num_heads // self.kv_heads
+        return ((q[b, h], k[b, h // group]) for b, h in np.ndindex(q.shape[:2]))
+
+    @property
+    def _blocks(self) -> Matrix:
+        """The blocks of a mask of blocks, empty for other masks."""
+        rows, columns = self._mask_shape
+        if self.mask not in ("random_blocks", "drawn"):
+            return ()
+        if self.mask == "random_blocks":
+            return random_blocks(rows, columns, self.density, self.seed)
+        made = np.zeros((rows, columns), bool)
+        for row, seen in zip(made, self.drawn):
+            row[list(seen)] = True
+        return as_matrix(made)
+
+    def _mask(self, blocks: Matrix) -> Mask:
+        kind = self.mask if self.mask in KINDS else "blocks"
+        names = {f.name for f in fields(Mask)} & {f.name for f in fields(MaskFields)}
+        taken: Mapping[str, Any] = {name: getattr(self, name) for name in names}
+        return Mask(
+            kind, self.seq_len, self.keys, self.causal, seed=self.seed, block=self.mask_block, blocks=blocks, **taken
+        )
+
+    @cached_property
+    def visible(self) -> int:
+        """Pairs of a query and a key that are seen, over all heads."""
+        return sum(mask.visible for mask in self.masks) * (self.batch * self.num_heads // len(self.masks))
+
+    @property
+    def score_count(self) -> int:
+        return self.visible
+
+    @property
+    def bench_columns(self) -> dict[str, Size]:
+        """Empty: times of different masks are not of one kind."""
+        return {}
+
+    @property
+    def logits(self) -> np.ndarray:
+        """The logit of each head's sink, float32 [num_heads], -inf without sinks."""
+        return np.full(self.num_heads, -np.inf, np.float32)
+
+    def truth(self, on_gpu: bool = False) -> dict[str, np.ndarray]:
+        q, k, v = self._rounded().values()
+        return self._outputs(*reference.masked_attention(q, k, v, self.scale, self.masks, self.logits, on_gpu))
+
+    def yardstick(self, device: str = "cpu") -> dict[str, np.ndarray]:
+        q, k, v = self._rounded().values()
+        return self._outputs(*reference.torch_masked_attention(q, k, v, self.scale, self.masks, self.logits, device))
+
+    def peer_inputs(self, inputs: dict[str, np.ndarray]) -> tuple[list[np.ndarray], dict[str, object]]:
+        if len(self.masks) > 1:
+            raise PeerUnavailable("The peers take one mask for all heads. This one differs from head to head.")
+        options = {"mask": self.masks[0], "scale": self.scale, "enable_gqa": self.kv_heads < self.num_heads}
+        return [self.logical(inputs[name]) for name in ("q", "k", "v")], options
+
 
 SINK_STREAM = 1  # of the seed: the sinks' logits
 HOPPER_BLOCKS = ((64, 64), (128, 128), (64, 128), (128, 64), (192, 64))
@@ -66,8 +202,7 @@ class MaskedProblem(MaskFields, SixteenBitProblem):
     """Attention over 16-bit numbers with a mask.
 
     sink_logits: each query head has its own logit. It counts in the sums and lse of its rows as a key without a value
-      (Agarwal et al. 2025, gpt-oss).
-    """
+      (Agarwal et al. 2025, gpt-oss)."""
 
     causal: bool = problem_field(True, "also hides the keys after the query", allowed=(False, True))
     seq_len: int = problem_field(384, "queries per head", low=1, high=65536)
@@ -136,12 +271,9 @@ class MaskedProblem(MaskFields, SixteenBitProblem):
 
     @classmethod
     def check_cases(cls, kernel: KernelSpec) -> list[Case]:
-        """Masks at several lengths, head_dims, types, blocks and heads.
-
-        Windows include 1 and lengths beyond the sequence. Some problems have more queries than keys, one token, rows
-        without blocks, or sinks. Then follows each value of each constant. The list leaves out problems that the
-        kernel's conditions refuse.
-        """
+        """Masks at several lengths, head_dims, types, blocks and heads. Windows include 1 and lengths beyond the
+        sequence. Some problems have more queries than keys, one token, rows without blocks, or sinks. Then follows each
+        value of each constant. The list leaves out problems that the kernel's conditions refuse."""
         cases: list[Case] = []
 
         def add(settings: Settings = (), **fields: Any) -> None:
@@ -205,10 +337,7 @@ class MaskedProblem(MaskFields, SixteenBitProblem):
 @dataclass(frozen=True)
 class BlockSparseProblem(MaskedProblem):
     """MaskedProblem with its mask as lists of key blocks for each block of queries, in FlexAttention's terms
-    (masks.BlockLists).
-
-    A kernel's tiles are the blocks of the lists, block_q x block_kv.
-    """
+    (masks.BlockLists). A kernel's tiles are the blocks of the lists, block_q x block_kv."""
 
     block_q: int = problem_field(64, "queries of a block of the lists", allowed=(16, 32, 64, 128, 192))
     block_kv: int = problem_field(64, "keys of a block of the lists", allowed=(32, 64, 128))
@@ -266,7 +395,6 @@ class BlockSparseProblem(MaskedProblem):
         return cls(**sizes, mask="drawn", mask_block=int(str(block)), drawn=drawn, block_q=128, block_kv=64)
 
     def made(self) -> dict[str, np.ndarray]:
-        """The lists, their patterns and the sink."""
         names = ("kv_num_blocks", "kv_indices", "kv_patterns", "full_kv_num_blocks", "full_kv_indices")
         made = {name: np.stack([getattr(lists, name) for lists in self.lists]) for name in names}
         patterns = self.patterns if len(self.patterns) else np.zeros((1, self.block_q, self.block_kv // 32), np.int32)
@@ -284,7 +412,6 @@ class BlockSparseProblem(MaskedProblem):
 
     @classmethod
     def block_fields(cls, kernel: KernelSpec, number: int) -> dict[str, int]:
-        """Blocks that the kernel allows."""
         sizes = HOPPER_BLOCKS if kernel.requires == "sm_90a" else tuple(b for b in BLOCKS if b[1] < 128)
         block_q, block_kv = sizes[number % len(sizes)]
         return {"block_q": block_q, "block_kv": block_kv}
@@ -292,10 +419,8 @@ class BlockSparseProblem(MaskedProblem):
 
 @dataclass(frozen=True)
 class CsrProblem(MaskFields, DenseProblem):
-    """Attention in fp32 with a list of keys for each query, as CSR.
-
-    The keys of query i are indices[indptr[i] : indptr[i + 1]].
-    """
+    """Attention in fp32 with a list of keys for each query, as CSR. The keys of query i are indices[indptr[i] :
+    indptr[i + 1]]."""
 
     causal: bool = problem_field(True, "also hides the keys after the query", allowed=(False, True))
 
@@ -308,10 +433,8 @@ class CsrProblem(MaskFields, DenseProblem):
         return masks.csr(self.masks[0])
 
     def tensors(self) -> tuple[Tensor, ...]:
-        """DenseProblem's tensors, lse [batch, num_heads, seq_len], indptr [seq_len + 1] and indices, int32.
-
-        An empty mask has one index, and no kernel reads it.
-        """
+        """DenseProblem's tensors, lse [batch, num_heads, seq_len], indptr [seq_len + 1] and indices, int32. An empty
+        mask has one index, and no kernel reads it."""
         heads = ("batch", "head", "query")
         return (
             *super().tensors(),
@@ -348,11 +471,8 @@ class CsrProblem(MaskFields, DenseProblem):
 
     @classmethod
     def check_cases(cls, kernel: KernelSpec) -> list[Case]:
-        """Every mask except top_blocks, at several lengths and every head_dim.
-
-        Some rows see no key. Windows include 1 and lengths beyond the sequence. Then follows each value of each
-        constant.
-        """
+        """Every mask except top_blocks, at several lengths and every head_dim. Some rows see no key. Windows include 1
+        and lengths beyond the sequence. Then follows each value of each constant."""
         cases = []
         kinds = [mask for mask in MASKS if mask != "top_blocks"]
         for n, (mask, length) in enumerate(product(kinds, (1, 2, 33, 64, 100, 200))):

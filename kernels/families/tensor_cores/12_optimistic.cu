@@ -13,6 +13,7 @@ family = "tensor_cores"
 rung = 12
 requires = "sm_90a for wgmma and setmaxnreg"
 tensor_products = 1
+rounds = "true"
 tuned = [{when = "head_dim == 64 and min(seq_len, keys) >= 2048", BLOCK_Q = 192, BLOCK_KV = 96}]  # fit long sequences
 scratch.counter = {shape = [1], axes = ["count"], dtype = "int32", initial = "restored"}
 # constants: meaning and effect in optimistic.cuh, overlap.cuh, warp_roles.cuh, wgmma_tiles.cuh and their includes

@@ -13,6 +13,7 @@ family = "tensor_cores"
 rung = 13
 requires = "sm_90a for wgmma and setmaxnreg"
 tensor_products = 1
+rounds = "OPTIMISTIC"
 tuned = [{when = "head_dim == 64", STAGES = 4, Q_STAGES = 4},
   {when = "head_dim == 128 and causal and min(seq_len, keys) <= 512", NEAR = 8},
   {when = "min(seq_len, keys) > 512", OPTIMISTIC = 1}]

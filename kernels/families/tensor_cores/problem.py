@@ -10,8 +10,7 @@ from kernels.build import own_values
 from kernels.core.call import Call, attention_sizes
 from kernels.core.cases import Settings, small_tiles, traced, tuned, values, what_ifs
 from kernels.core.fields import fields_of, problem_field, seed_field
-from kernels.core.heads import check_groups
-from kernels.core.problem import Case, Sweeps
+from kernels.core.problem import Case, Sweeps, check_groups
 from kernels.core.spec import KernelSpec
 from kernels.errors import ProblemError
 from kernels.families.attention import CLIMBS, DTYPES, HEADS, ORDERS, SCALES, SCORES, UNEVEN, AttentionProblem
@@ -37,8 +36,7 @@ class SixteenBitProblem(AttentionProblem):
     low_rank: Q and K from 4 directions.
     climb_5, climb_9.5: random, plus 5 or 9.5 times `score_scale` for each earlier tile of 128 keys.
     uneven_values: random, and each row of V times e^(2 normal).
-    values_...: Q, K and V from the file of a watched call (build/own_values.py).
-    """
+    values_...: Q, K and V from the file of a watched call (build/own_values.py)."""
 
     seq_len: int = problem_field(160, "queries per head", low=1, high=65536)
     head_dim: int = problem_field(64, "numbers per query, key and value", allowed=(64, 128, 256))
@@ -116,11 +114,9 @@ class SixteenBitProblem(AttentionProblem):
 
     @classmethod
     def check_cases(cls, kernel: KernelSpec) -> list[Case]:
-        """Lengths, head_dims, masks, types, grouped heads, layouts and kinds of scores.
-
-        Some problems have more queries than keys, some have fewer, and one has 3,000 tokens. Then follows each value
-        of each constant. The list leaves out problems that the kernel's conditions refuse.
-        """
+        """Lengths, head_dims, masks, types, grouped heads, layouts and kinds of scores. Some problems have more queries
+        than keys, some have fewer, and one has 3,000 tokens. Then follows each value of each constant. The list leaves
+        out problems that the kernel's conditions refuse."""
         dims, dtypes = (fields_of(cls)[name].metadata["allowed"] for name in ("head_dim", "dtype"))
         cases: list[Case] = []
 

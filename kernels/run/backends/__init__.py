@@ -23,8 +23,7 @@ class Device:
     """A backend's processor.
 
     driver: its version, or "".
-    multiprocessors: the SMs of a GPU, else 0.
-    """
+    multiprocessors: the SMs of a GPU, else 0."""
 
     backend: str
     name: str
@@ -39,8 +38,7 @@ class Survey:
     """The backends of this machine.
 
     reasons: missing backend -> the reason.
-    gpus: all GPUs (workers.Gpu). devices["gpu"] is the first.
-    """
+    gpus: all GPUs (workers.Gpu). devices["gpu"] is the first."""
 
     devices: dict[str, Device]
     reasons: dict[str, str]
@@ -49,8 +47,7 @@ class Survey:
     def pick(self, name: str = "auto", plain: bool = False) -> Device:
         """The Device of that backend, or the first with "auto". Raises BackendUnavailable or ProblemError.
 
-        plain: for a kernel without written probes. No GPU traces its accesses, so "auto" is the CPU.
-        """
+        plain: for a kernel without written probes. No GPU traces its accesses, so "auto" is the CPU."""
         if name != "auto" and name not in NAMES:
             raise ProblemError(f"backend is {name!r}. It must be one of auto, {', '.join(NAMES)}.")
         automatic = [one for one in NAMES if not (plain and one == "gpu")]

@@ -9,9 +9,11 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import numpy as np
+
+from kernels.core.launch import Plan
 
 ALWAYS, LAUNCH = 1, 2
 Zeros = Callable[..., np.ndarray]  # of a shape and a type, as np.zeros
@@ -23,8 +25,7 @@ class Call:
 
     args: at most 6 addresses and whole numbers.
     kind: LAUNCH has the limit of time, and a result other than 0 stops the run. ALWAYS follows a stopped launch too.
-    result: a whole number. Only its lower half counts if the function returns an int. 0 without a call.
-    """
+    result: a whole number. Only its lower half counts if the function returns an int. 0 without a call."""
 
     name: str
     args: tuple[int, ...] = ()
@@ -99,3 +100,30 @@ def make_here(library: ctypes.CDLL, calls: Sequence[Call], deadline: float | Non
             if end is not None:
                 signal.setitimer(signal.ITIMER_REAL, 0)
         stopped = stopped or (call.kind & LAUNCH and call.result & 0xFFFFFFFF) != 0
+
+
+Value = TypeVar("Value")
+"""An additional argument of a launch, for its probes: an array of the backend, or a number."""
+
+
+def with_tables(
+    plan: Plan,
+    extras: Sequence[tuple[Value, ...]],
+    address: Callable[[Value], np.generic],
+    store: Callable[[np.ndarray], Value],
+) -> list[tuple[Value, ...]]:
+    """The additional arguments of each launch of a plan. Those of a parent end with its table.
+
+    address: the address of an array. A number stays as it is.
+    store: brings a table into memory of the kernel."""
+    found = list(extras)
+    for number, own in enumerate(extras):
+        children = plan.children_of(number)
+        if children and own:
+            rows = [[address(value) for value in extras[n]] for n in children]
+            layout = np.dtype([(f"f{n}", value.dtype) for n, value in enumerate(rows[0])], align=True)
+            table = np.zeros(len(rows), layout)  # of ProbeChild (device/children.cuh). Its padding reaches a stranger
+            for n, row in enumerate(rows):
+                table[n] = tuple(row)
+            found[number] = (*own, store(table.view(np.uint8)))
+    return found

@@ -21,12 +21,11 @@ import numpy as np
 from kernels.build import CPU, Build, cpp_compiler, folders
 from kernels.core.launch import Launch, Plan, TensorMap, Texture
 from kernels.core.scope import Scope
-from kernels.core.signatures import symbol_of
+from kernels.core.sources import symbol_of
 from kernels.core.streams import last_order
 from kernels.errors import BackendUnavailable, RunError, RunTimeout
 from kernels.run.backends import Device, driver, jailed
-from kernels.run.backends.calls import ALWAYS, LAUNCH, Call, Memory, address, make_here, spare, text
-from kernels.run.backends.children import with_tables
+from kernels.run.backends.calls import ALWAYS, LAUNCH, Call, Memory, address, make_here, spare, text, with_tables
 from kernels.run.results import Marked
 from kernels.trace.probes import CLOCKS, MARK, RECORD
 from kernels.trace.trace import RawRecords
@@ -113,36 +112,7 @@ def free_bytes() -> int:
     return min(free, spare())
 
 
-_loaded: OrderedDict[Path, ctypes.CDLL] = OrderedDict()  # in order of their last use
-
-
-def library_of(path: Path) -> ctypes.CDLL:
-    """The library of a build, loaded once. At most LIBRARIES stay loaded, the least recently used goes first."""
-    if path not in _loaded:
-        _loaded[path] = _load(path)
-        while len(_loaded) > LIBRARIES:
-            _ctypes.dlclose(_loaded.popitem(last=False)[1]._handle)
-    _loaded.move_to_end(path)
-    return _loaded[path]
-
-
-def _load(path: Path) -> ctypes.CDLL:
-    """Loads a library from an unnamed copy. If another process truncates the file, this process survives (SIGBUS).
-
-    Raises RunError if the file is gone, CacheError without room for the copy.
-    """
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise jailed.unreadable(path, error) from None
-
-    def load(folder: Path) -> ctypes.CDLL:
-        with tempfile.NamedTemporaryFile(dir=folder, prefix="loading-") as copy:
-            copy.write(data)
-            copy.flush()
-            return ctypes.CDLL(copy.name)
-
-    return folders.write(load)
+_loaded: OrderedDict[Path, ctypes.CDLL] = OrderedDict()  # at most LIBRARIES, in order of their last use
 
 
 def launch(
@@ -160,8 +130,7 @@ def launch(
     reversed_order: blocks and threads run last to first, asynchronous copies land at their wait, and launches of
         other streams run in their last valid order. If an output changes, the kernel has a race, lacks a wait, or adds
         in any order.
-    Raises RunError with block and thread, ProblemError for an invalid tensor map.
-    """
+    Raises RunError with block and thread, ProblemError for an invalid tensor map."""
     extras, found = list[Extra](), []
     with jailed.memory(arrays, plan, build.jailed) as (memory, held):
         for number, step in enumerate(plan.launches):
@@ -202,8 +171,7 @@ def _run_all(
 ) -> None:
     """Runs the launches and copies in order, those of a stranger's build in the jail.
 
-    extras: the additional arguments of each launch.
-    """
+    extras: the additional arguments of each launch."""
 
     def store(table: np.ndarray) -> np.ndarray:
         kept = memory.zeros(table.shape, table.dtype)
@@ -268,10 +236,8 @@ Args = TypeVarTuple("Args")
 
 
 def limited(seconds: float, function: Callable[[Unpack[Args]], Result], *args: *Args) -> Result:
-    """function(*args). Its launches on the CPU end shortly before `seconds`, and their RunTimeout names the line.
-
-    For a worker's main thread, as the limit uses SIGALRM.
-    """
+    """function(*args). Its launches on the CPU end shortly before `seconds`, and their RunTimeout names the line. For a
+    worker's main thread, as the limit uses SIGALRM."""
     global _deadline
     _deadline = time.monotonic() + seconds - min(MARGIN, seconds / 4)
     if signal.getsignal(signal.SIGALRM) is signal.SIG_DFL:  # an alarm without a launch does nothing
@@ -301,8 +267,7 @@ class Run:
         """Adds a launch, and the launches of its kernel.
 
         buffers: the arrays that it may touch.
-        children: the launches that its kernel has to make, with their additional arguments.
-        """
+        children: the launches that its kernel has to make, with their additional arguments."""
         put = self.memory.put
         if children:
             listed = put(b"".join(bytes(self._child(*child)) for child in children))
@@ -333,7 +298,25 @@ class Run:
         if isinstance(self.memory, jailed.Shared):
             jailed.make(self.calls, self.memory, self.build.path, rest())
             return
-        self.make_with(library_of(self.build.path))
+        path = self.build.path
+        if path not in _loaded:
+            try:
+                data = path.read_bytes()
+            except OSError as error:
+                raise jailed.unreadable(path, error) from None
+
+            # from an unnamed copy: if another process truncates the file, this process survives (SIGBUS)
+            def load(folder: Path) -> ctypes.CDLL:
+                with tempfile.NamedTemporaryFile(dir=folder, prefix="loading-") as copy:
+                    copy.write(data)
+                    copy.flush()
+                    return ctypes.CDLL(copy.name)
+
+            _loaded[path] = folders.write(load)
+            while len(_loaded) > LIBRARIES:
+                _ctypes.dlclose(_loaded.popitem(last=False)[1]._handle)
+        _loaded.move_to_end(path)
+        self.make_with(_loaded[path])
 
     def make_with(self, library: ctypes.CDLL) -> None:
         """Makes the calls here, of a library of ours."""

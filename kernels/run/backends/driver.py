@@ -148,10 +148,8 @@ def map_arguments(tensor: Tensor, layout: TensorMap) -> MapArguments:
 
 
 def tensor_map(tensor: Tensor, layout: TensorMap, address: int) -> np.ndarray:
-    """The CUtensorMap of a dense tensor at `address`, as one void of 128 bytes: CuPy passes it by value.
-
-    Elements outside the tensor read as zero. Raises ProblemError for an invalid map.
-    """
+    """The CUtensorMap of a dense tensor at `address`, as one void of 128 bytes: CuPy passes it by value. Elements
+    outside the tensor read as zero. Raises ProblemError for an invalid map."""
     from cuda.bindings import driver as cuda
 
     kind, shape, strides, box, swizzle = map_arguments(tensor, layout)
@@ -176,8 +174,7 @@ def tensor_map(tensor: Tensor, layout: TensorMap, address: int) -> np.ndarray:
 def dimensions(tensor: Tensor, layout: TensorMap) -> tuple[list[int], list[int]]:
     """(sizes, strides in bytes) of the map's dimensions, outermost first.
 
-    Raises ProblemError unless the map's axes are the tensor's, with the innermost last.
-    """
+    Raises ProblemError unless the map's axes are the tensor's, with the innermost last."""
     steps = np.cumprod([tensor.itemsize, *tensor.shape[:0:-1]])[::-1].tolist()
     axes = layout.axes or tensor.axes
     if sorted(axes) != sorted(tensor.axes) or axes[-1:] != tensor.axes[-1:]:
@@ -192,8 +189,7 @@ def dimensions(tensor: Tensor, layout: TensorMap) -> tuple[list[int], list[int]]
 def check_map(tensor: Tensor, layout: TensorMap, strides: list[int]) -> None:
     """Raises ProblemError with the reason for an invalid tensor map. CUDA only reports an invalid value.
 
-    strides: bytes, of all dimensions except the innermost.
-    """
+    strides: bytes, of all dimensions except the innermost."""
     row = layout.box[-1] * tensor.itemsize
     reasons = {
         f"has {len(tensor.shape)} dimensions, and a map has 1 to 5": not 1 <= len(tensor.shape) <= 5,

@@ -17,7 +17,7 @@ from kernels.core.tensors import Initial
 from kernels.errors import BackendUnavailable, OutOfMemory, ProblemError
 from kernels.run.backends import Device, driver, streams
 from kernels.run.backends.alone import parent
-from kernels.run.backends.children import with_tables
+from kernels.run.backends.calls import with_tables
 from kernels.run.backends.driver import StickyError as StickyError  # for callers
 from kernels.run.backends.gpu_arrays import bring_back, restore, texture_of, to_gpu, with_copies
 from kernels.run.results import Marked
@@ -99,8 +99,7 @@ def launch(
     """Runs the plan's launches: a probed build one after another, another build on the plan's streams.
 
     arrays: name -> NumPy array of the tensor's type, written in place.
-    capacities: records per thread of each launch, for a probed build. Then it returns their RawRecords, else [].
-    """
+    capacities: records per thread of each launch, for a probed build. Then it returns their RawRecords, else []."""
     if build.jailed:
         return parent.launch(build, plan, arrays, scope, capacities)
     import cupy
@@ -151,10 +150,8 @@ def _with_tables(plan: Plan, extras: Sequence["Extra"]) -> list["Extra"]:
 
 
 def launch_timeline(build: Build, plan: Plan, arrays: dict[str, np.ndarray]) -> list[np.ndarray]:
-    """Runs a timeline build as `launch`. Returns an array of BLOCK_TIME, [blocks], for each launch.
-
-    It runs twice, each time with fresh arrays, and the second run counts.
-    """
+    """Runs a timeline build as `launch`. Returns an array of BLOCK_TIME, [blocks], for each launch. It runs twice, each
+    time with fresh arrays, and the second run counts."""
     import cupy
 
     with errors():
@@ -173,10 +170,8 @@ def launch_timeline(build: Build, plan: Plan, arrays: dict[str, np.ndarray]) -> 
 def launch_marks(
     build: Build, plan: Plan, arrays: dict[str, np.ndarray], every: int, capacity: int, runs: int = MARK_RUNS
 ) -> tuple[list[Marked], list[float]]:
-    """Runs a marks build with a writer for `every` threads: once for the outputs, then `runs` times.
-
-    Returns the marks of the last run, and the milliseconds of each run.
-    """
+    """Runs a marks build with a writer for `every` threads: once for the outputs, then `runs` times. Returns the marks
+    of the last run, and the milliseconds of each run."""
     import cupy
 
     with errors():
@@ -209,8 +204,7 @@ def enqueuer(
 
     on_gpu: name -> array on the GPU (to_gpu, fresh).
     extras: the additional arguments of each launch, for marks.
-    Each run first zeroes its zero-initialised tensors, so its time includes this work.
-    """
+    Each run first zeroes its zero-initialised tensors, so its time includes this work."""
     import cupy
 
     added = _with_tables(plan, extras) if extras else [()] * len(plan.launches)
@@ -267,8 +261,7 @@ def launcher(
 ) -> Callable[[], None]:
     """A function that enqueues one launch of a plan. extra: the additional arguments of probes or timeline.
 
-    A child needs none: its parent launches it.
-    """
+    A child needs none: its parent launches it."""
     if step.parent:
         return lambda: None
     function, given = _ready(build, step), (*arguments(plan, step, on_gpu), *extra)

@@ -69,8 +69,7 @@ def texture_of(array: "cupy.ndarray", tensor: Tensor, dimensions: int) -> "cupy.
     """A texture object of a tensor of 32-bit elements. A fetch returns the element unchanged.
 
     array: the bytes of the tensor.
-    dimensions: 1 for these bytes, 2 for a copy of the matrix in a CUDA array.
-    """
+    dimensions: 1 for these bytes, 2 for a copy of the matrix in a CUDA array."""
     import cupy
     from cupy.cuda import runtime, texture
 

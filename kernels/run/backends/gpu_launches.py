@@ -53,8 +53,7 @@ class FreeRuns:
     calls: ns of each run, [runs, calls, 2], from the start to the end of each call of the host.
     spans: ns of each run, [runs, launches, 2], from the first block's start to the last block's end of each launch.
     Both are on the GPU's clock, and 0 is the start of the first call.
-    apart_ns: the largest possible error between the host's clock and the GPU's.
-    """
+    apart_ns: the largest possible error between the host's clock and the GPU's."""
 
     calls: np.ndarray
     spans: np.ndarray
@@ -65,8 +64,7 @@ class FreeRuns:
 class GraphCosts:
     """The host's calls before a graph can run, from C++, in ns: medians of fresh graphs.
 
-    capture: of all launches. instantiate: of the graph. update: of a graph to another capture, without the capture.
-    """
+    capture: of all launches. instantiate: of the graph. update: of a graph to another capture, without the capture."""
 
     capture_ns: float
     instantiate_ns: float
@@ -248,8 +246,7 @@ class LaunchRuns:
     framed_ns: of each framed run, from one reading to the other.
     framed_events_ns: of each framed run, between two events round its frame.
     after_ns: of each framed run, from its last end to the next kernel's reading.
-    free: the runs as they go, by host (free_runs). None unless the plan is plain.
-    """
+    free: the runs as they go, by host (free_runs). None unless the plan is plain."""
 
     spans: np.ndarray
     events_ns: np.ndarray

@@ -1,6 +1,6 @@
 """Runs a plan over several real GPUs in one process: a stream of launches and a stream of copies on each, and events.
 
-Devices push their copies (cudaMemcpyPeerAsync). Launches and copies wait for each other as core/devices.py states.
+Devices push their copies (cudaMemcpyPeerAsync). Launches and copies wait for each other as core/planning.py states.
 Nothing else orders the devices within a run.
 """
 
@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kernels.build import Build
-from kernels.core.devices import waits_of_copy, waits_of_launch
 from kernels.core.launch import Copy, Plan
+from kernels.core.planning import waits_of_copy, waits_of_launch
 from kernels.core.tensors import Initial, Role
 from kernels.errors import BackendUnavailable
 from kernels.run.backends import gpu, gpu_arrays

@@ -56,8 +56,7 @@ class Shared:
     """Memory that the process of a run shares. Its size is final when the run starts.
 
     It counts as this process's own data: the limit of data (RLIMIT_DATA) is lower while it exists.
-    bytes: its size so far.
-    """
+    bytes: its size so far."""
 
     def __init__(self) -> None:
         self.bytes = 0
@@ -127,8 +126,7 @@ def memory(
     """The memory of launches, and the arrays of the launches.
 
     is_jailed: then all of it is shared with the jail, and the caller's written arrays get their values at the end.
-    Raises RunError if the launches changed an input.
-    """
+    Raises RunError if the launches changed an input."""
     inputs = {tensor.name for tensor in plan.tensors if not tensor.is_written}
     before = {name: _sum(arrays[name]) for name in inputs}
     if is_jailed:
@@ -177,8 +175,7 @@ def make(calls: Sequence[Call], held: Shared, library: Path, seconds: float | No
     """Makes the calls in the jail. Trust no result and no byte of the memory.
 
     seconds: until the limit of the process, if it has one. Its launches end before.
-    Raises RunError if the kernel ended its process, RunTimeout after the limit.
-    """
+    Raises RunError if the kernel ended its process, RunTimeout after the limit."""
     if reason := in_place.why_none():
         raise BackendUnavailable(f"No jail for kernels works on this machine: {reason}.")
     rows = held.zeros(len(calls), CALL)

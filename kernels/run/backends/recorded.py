@@ -12,7 +12,7 @@ from kernels.core.dtypes import element_type, widened
 from kernels.core.remembered import of_recordings
 from kernels.core.request import Request
 from kernels.errors import BackendUnavailable, ProblemError, TraceError
-from kernels.recordings import run_files, run_index
+from kernels.recordings import run_index
 from kernels.run.backends import Device
 from kernels.run.results import Run, Traffic
 
@@ -39,11 +39,11 @@ def load(request: Request) -> Run:
     if outside:
         raise ProblemError(f"The recording on {entry.device} {outside}. Choose among those.")
     plan = request.plan
-    trace = run_files.read_trace(entry, request)
+    trace = run_index.read_trace(entry, request)
     launch, block = (trace.table[name].to_numpy() for name in ("launch", "block"))
     first, count = np.array([request.scope.blocks(step, plan) for step in plan.launches])[launch].T
     trace = replace(trace, table=trace.table.filter(pa.array((first <= block) & (block < first + count))))
-    held = run_files.read_outputs(entry)
+    held = run_index.read_outputs(entry)
     try:
         outputs = {
             tensor.name: held[tensor.name]
@@ -64,13 +64,13 @@ def load_yardsticks(request: Request) -> dict[str, float]:
 
 def load_traffic(request: Request) -> Traffic:
     entry = run_index.find(request)
-    return Traffic(run_files.read_traffic(entry), entry.traffic_whole)
+    return Traffic(run_index.read_traffic(entry), entry.traffic_whole)
 
 
 def save(run: Run, traffic: Traffic, yardsticks: Mapping[str, float], base: Path | None = None) -> Path:
     """Writes a recording of a Run, its Traffic and torch's errors on the same problem. Returns the file."""
     outputs = {t.name: pa.array(widened(run.arrays[t.name]).ravel()) for t in run.request.problem.outputs}
-    return run_files.write(
+    return run_index.write(
         run.request,
         run.trace,
         outputs,

@@ -29,8 +29,7 @@ def enqueuer(
     """A function that enqueues one run of the plan. starts: each enqueues its launch on the current stream.
 
     mark: called before (0) and after (1) each copy, on its stream.
-    Tensors with a copy from host memory are poisoned here. Each run copies them anew.
-    """
+    Tensors with a copy from host memory are poisoned here. Each run copies them anew."""
     if not plan.graph and not any(launch.stream or launch.fetch for launch in plan.launches):
         return partial(_one_after_another, starts)
     copies = _copies(plan, on_gpu)

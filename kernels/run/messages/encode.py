@@ -31,14 +31,14 @@ TYPES = {
     for name, module in {
         "Device": "run.backends",
         "Fault": "run.plain.faults",
-        "First": "run.wrong.reason",
+        "First": "run.wrong.found",
         "Gpu": "run.workers.devices",
         "Line": "build.disassembly",
         "Listing": "build.disassembly",
         "OutputError": "core.tolerance",
         "Pipeline": "measure.pipelines",
         "Point": "measure.protocol",
-        "Reason": "run.wrong.reason",
+        "Reason": "run.wrong.found",
         "Request": "core.request",
         "Run": "run.results",
         "Scope": "core.scope",
@@ -73,10 +73,8 @@ MOST_JSON = 2**26  # bytes
 
 
 def encode(value: object, given: object = None) -> list[bytes | memoryview]:
-    """The parts of a value's message. given: the question, as its parts may come back.
-
-    Raises TypeError for a value that no message holds.
-    """
+    """The parts of a value's message. given: the question, as its parts may come back. Raises TypeError for a value
+    that no message holds."""
     writer = _Writer(given)
     text = json.dumps(writer.write(value), separators=(",", ":")).encode()
     if len(text) > MOST_JSON:

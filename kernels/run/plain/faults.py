@@ -41,8 +41,7 @@ class Fault:
     kind: one of KINDS, or of STOPS.
     level: error, or note for a habit that today's GPUs forgive.
     file, lines: its places, the earlier access first.
-    tensor, index: the tensor or shared array, and the element, or "" and ().
-    """
+    tensor, index: the tensor or shared array, and the element, or "" and ()."""
 
     kind: str
     level: str
@@ -88,7 +87,19 @@ def of_finding(found: np.void, lines: Lines, regions: list[Region]) -> Fault:
 
 def _text(kind: int, found: np.void, word: str, first: int, second: int) -> str:
     if kind in (RACE, WARP_RACE, BLOCK_RACE):
-        return _race(kind, int(found["writes"]), word, first, second)
+        writes = int(found["writes"])
+        other = {RACE: "another warp", WARP_RACE: "another lane", BLOCK_RACE: "another block"}[kind]
+        remedy = {
+            RACE: "No barrier is between them.",
+            WARP_RACE: "No __syncwarp is between them.",
+            BLOCK_RACE: "Blocks have no order. Use an atomic, or a second launch.",
+        }[kind]
+        if writes == 3:
+            same = f"line {first} writes {word}, and so does {other}" if first == second else ""
+            return f"{same or f'line {first} writes {word}, and line {second} of {other} writes it too'}. {remedy}"
+        if writes == 2:
+            return f"line {first} writes {word}, and line {second} of {other} reads it. {remedy}"
+        return f"line {second} writes {word}, and line {first} of {other} may still read it. {remedy}"
     if kind == UNWRITTEN:
         return f"line {first} reads {word}, and no thread has written it."
     if kind == STATIC:
@@ -102,21 +113,6 @@ def _text(kind: int, found: np.void, word: str, first: int, second: int) -> str:
     if first == second or not second:
         return f"line {first} is a barrier for {threads[0]}, and {threads[1]} never comes to it."
     return f"{threads[0]} waits at the barrier of line {first}, and {threads[1]} is elsewhere, at line {second}."
-
-
-def _race(kind: int, writes: int, word: str, first: int, second: int) -> str:
-    other = {RACE: "another warp", WARP_RACE: "another lane", BLOCK_RACE: "another block"}[kind]
-    remedy = {
-        RACE: "No barrier is between them.",
-        WARP_RACE: "No __syncwarp is between them.",
-        BLOCK_RACE: "Blocks have no order. Use an atomic, or a second launch.",
-    }[kind]
-    if writes == 3:
-        same = f"line {first} writes {word}, and so does {other}" if first == second else ""
-        return f"{same or f'line {first} writes {word}, and line {second} of {other} writes it too'}. {remedy}"
-    if writes == 2:
-        return f"line {first} writes {word}, and line {second} of {other} reads it. {remedy}"
-    return f"line {second} writes {word}, and line {first} of {other} may still read it. {remedy}"
 
 
 def of_stop(message: str) -> Fault:

@@ -49,8 +49,7 @@ class Probed:
     """A run of an instrumented build.
 
     regions: of the rows, by number.
-    stopped: the error of a stopped launch, or None.
-    """
+    stopped: the error of a stopped launch, or None."""
 
     logs: tuple[Logged, ...]
     lines: Lines
@@ -94,40 +93,27 @@ def launch(
         run.calls += ends
         run.make()
     try:
-        return _probed(run, logs, counts, found, ends, lines, plan)
-    except (ValueError, TypeError, KeyError, IndexError):
+        stopped, launched = run.stopped()
+        numbers = [count.result for count in counts[:launched]]
+        logged = [Logged(log[: min(n, len(log))].copy(), max(0, n - len(log))) for log, n in zip(logs, numbers)]
+        shapes = {tensor.name: tensor.shape for tensor in plan.tensors}
+        count = ends[0].result & 0xFFFFFFFF
+        findings, named = found[0][:count], found[1][: ends[1].result & 0xFFFFFFFF]
+        regions = [
+            Region(name, bool(shared), int(element), () if shared else shapes.get(name, ()))
+            for name, shared, element in ((row["name"].decode(), row["is_shared"], row["element"]) for row in named)
+        ]
+        faults = [of_finding(finding, lines, regions) for finding in findings]
+        if count > len(findings):
+            said = f"The run has {count:,} findings, and a run keeps {len(findings):,}. Correct those first."
+            faults.append(Fault("too many findings", "error", said, "", ()))
+        faults += [of_stop(str(stopped))] if stopped else []
+        printed = found[2].tobytes().split(b"\0")[0].decode(errors="replace")
+        return Probed(tuple(logged), lines, tuple(regions), tuple(faults), stopped, printed)
+    except (ValueError, TypeError, KeyError, IndexError):  # by a stranger's own results
         if not build.jailed:
             raise
         raise RunError("The kernel wrote into the answer of its jail.") from None
-
-
-def _probed(
-    run: cpu.Run,
-    logs: list[np.ndarray],
-    counts: list[Call],
-    found: tuple[np.ndarray, np.ndarray, np.ndarray],
-    ends: list[Call],
-    lines: Lines,
-    plan: Plan,
-) -> Probed:
-    """The Probed of a run. Raises ValueError and its like for a stranger's own results."""
-    stopped, launched = run.stopped()
-    numbers = [count.result for count in counts[:launched]]
-    logged = [Logged(log[: min(n, len(log))].copy(), max(0, n - len(log))) for log, n in zip(logs, numbers)]
-    shapes = {tensor.name: tensor.shape for tensor in plan.tensors}
-    count = ends[0].result & 0xFFFFFFFF
-    findings, named = found[0][:count], found[1][: ends[1].result & 0xFFFFFFFF]
-    regions = [
-        Region(name, bool(shared), int(element), () if shared else shapes.get(name, ()))
-        for name, shared, element in ((row["name"].decode(), row["is_shared"], row["element"]) for row in named)
-    ]
-    faults = [of_finding(finding, lines, regions) for finding in findings]
-    if count > len(findings):
-        said = f"The run has {count:,} findings, and a run keeps {len(findings):,}. Correct those first."
-        faults.append(Fault("too many findings", "error", said, "", ()))
-    faults += [of_stop(str(stopped))] if stopped else []
-    printed = found[2].tobytes().split(b"\0")[0].decode(errors="replace")
-    return Probed(tuple(logged), lines, tuple(regions), tuple(faults), stopped, printed)
 
 
 FIRST_ROWS = 1 << 18  # of each launch's log at first

@@ -1,7 +1,7 @@
 """Worker processes: all runs happen there, never in the process that serves pages.
 
     submit -> Job   pool.py: the queue of a backend, fair between clients (fair.py), and its workers (worker.py)
-                    local.py, served.py: a worker process from outside and from inside. limits.py: its limits
+                    local.py, served.py: a worker process from outside and from inside, with its limits
                     forks.py, forked.py: the fork server. frames.py: a worker's pipe. devices.py: the GPUs
     WARPGLASS_WORKERS=dask://HOST:PORT
                     cluster.py: workers on other hosts, from the server's side; agent.py: from theirs
@@ -75,8 +75,7 @@ def submit(
     backend: "gpu" runs it on a GPU, each other on the CPU. At its limit, a kernel on the CPU stops and names its line.
     client: its submitter. Clients take turns.
     gpu: the id of its GPU, or "" for any. Raises ProblemError for an unknown GPU.
-    estimate: seconds. A client's job with a high estimate leaves a worker to short ones.
-    """
+    estimate: seconds. A client's job with a high estimate leaves a worker to short ones."""
     check_limit()
     if gpu and gpu not in (one.id for one in gpus()):
         known = ", ".join(one.id for one in gpus() if one.id) or "none that NVML can name"
@@ -97,11 +96,8 @@ def check_limit() -> None:
 
 
 def survey() -> backends.Survey:
-    """The backends of this machine.
-
-    A worker makes it once, as it calls CUDA. If no GPU works, each call looks again, and concurrent calls get the last
-    survey.
-    """
+    """The backends of this machine. A worker makes it once, as it calls CUDA. If no GPU works, each call looks again,
+    and concurrent calls get the last survey."""
     global _failed
     last = _failed
     if last is None:

@@ -47,8 +47,7 @@ async def work(scheduler: str, host: str, cpus: int, with_gpus: bool = True) -> 
     """Runs workers for a scheduler to their or its end. OSError if no scheduler answers.
 
     cpus: the number of workers of the CPU.
-    with_gpus: whether to add a worker for each GPU.
-    """
+    with_gpus: whether to add a worker for each GPU."""
     await _find(scheduler)
     warm_up()
     ours = [LocalWorker() for _ in range(cpus)] + [LocalWorker(gpu) for gpu in gpus() if with_gpus and gpu.id]

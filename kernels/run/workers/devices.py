@@ -17,8 +17,7 @@ class Gpu:
     """A GPU.
 
     id: its name in CUDA_VISIBLE_DEVICES, a UUID if it is known. "" means CUDA's first GPU.
-    name: its name for people.
-    """
+    name: its name for people."""
 
     id: str
     name: str
@@ -31,8 +30,7 @@ UNKNOWN = Gpu("", "GPU")
 def gpus() -> tuple[Gpu, ...]:
     """The GPUs for tasks: those in an outer CUDA_VISIBLE_DEVICES, in its order.
 
-    If NVML is missing or a GPU is in MIG mode, it is CUDA's first GPU.
-    """
+    If NVML is missing or a GPU is in MIG mode, it is CUDA's first GPU."""
     try:
         import pynvml
     except ImportError:
@@ -59,10 +57,8 @@ def _listed(nvml: ModuleType) -> tuple[Gpu, ...]:
 
 
 def visible(listed: tuple[Gpu, ...], environment: Mapping[str, str]) -> tuple[Gpu, ...]:
-    """The GPUs that CUDA_VISIBLE_DEVICES allows. The first invalid name ends the list, as in CUDA.
-
-    A number keeps NVML's meaning only if CUDA counts by PCI bus or all GPUs are alike. Else the number is the id.
-    """
+    """The GPUs that CUDA_VISIBLE_DEVICES allows. The first invalid name ends the list, as in CUDA. A number keeps
+    NVML's meaning only if CUDA counts by PCI bus or all GPUs are alike. Else the number is the id."""
     if VISIBLE not in environment:
         return listed
     names = {gpu.name for gpu in listed}

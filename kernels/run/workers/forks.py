@@ -73,27 +73,23 @@ def fork(target: Callable[..., None], *args: object) -> tuple[ForkServerProcess,
     for _ in range(TRIES):
         try:
             with _lock:
-                return _fork(target, args)
+                _ensure()
+                context = multiprocessing.get_context("forkserver")
+                ours, theirs = context.Pipe()
+                try:
+                    process = context.Process(target=target, args=(theirs, *args), daemon=True)
+                    process.start()
+                except BaseException:
+                    ours.close()
+                    raise
+                finally:
+                    theirs.close()
+                _workers.add(process.pid or 0)
+                return process, ours
         except (OSError, EOFError) as error:  # the fork server was killed a moment ago
             reason = f"{type(error).__name__}: {error}"
             time.sleep(AGAIN)
     raise WorkerDied(f"No worker process could be started ({reason}). See whether memory or processes are used up.")
-
-
-def _fork(target: Callable[..., None], args: tuple[object, ...]) -> tuple[ForkServerProcess, connection.Connection]:
-    _ensure()
-    context = multiprocessing.get_context("forkserver")
-    ours, theirs = context.Pipe()
-    try:
-        process = context.Process(target=target, args=(theirs, *args), daemon=True)
-        process.start()
-    except BaseException:
-        ours.close()
-        raise
-    finally:
-        theirs.close()
-    _workers.add(process.pid or 0)
-    return process, ours
 
 
 def reap(process: ForkServerProcess) -> int | None:

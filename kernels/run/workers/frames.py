@@ -24,8 +24,7 @@ def receive(descriptor: int, end: float, awake: Callable[[float], bool]) -> memo
     """The bytes of the next frame, or None at `end` (time.monotonic).
 
     awake: waits for bytes, at most so many seconds. Returns whether they came.
-    Raises EOFError after the last frame, and Unreadable for a frame that is too long.
-    """
+    Raises EOFError after the last frame, and Unreadable for a frame that is too long."""
     head = _exactly(descriptor, _SIZE.size, end, awake)
     if head is None:
         return None

@@ -13,7 +13,7 @@ from pathlib import Path
 from kernels.build import child, folders
 from kernels.errors import BackendUnavailable
 from kernels.run.messages.decode import Unreadable
-from kernels.run.workers import devices, forks, frames, limits, served
+from kernels.run.workers import devices, forks, frames, served
 from kernels.run.workers.devices import Gpu
 from kernels.run.workers.worker import Died, OutOfTime, Unbegun, Worker, garbled
 
@@ -30,7 +30,7 @@ class LocalWorker(Worker):
     def __init__(self, gpu: Gpu | None = None):
         super().__init__(gpu)
         self._environment = {devices.VISIBLE: gpu.id} if gpu and gpu.id else {}  # CUDA then sees only that GPU
-        self._most_bytes = None if gpu else limits.most_bytes()
+        self._most_bytes = None if gpu else served.most_bytes()
         self._process: ForkServerProcess | None = None
         self._pipe: connection.Connection | None = None
         self._killed = False
@@ -137,8 +137,7 @@ class LocalWorker(Worker):
     def end(self, dying: bool = False) -> int | None:
         """Ends its process and helpers. Returns the exit code, or None if it never ran.
 
-        dying: it has closed its pipe, so its own exit code comes soon.
-        """
+        dying: it has closed its pipe, so its own exit code comes soon."""
         process, pipe = self._process, self._pipe
         if process is None or pipe is None:
             return None

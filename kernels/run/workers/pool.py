@@ -33,8 +33,7 @@ class Job(concurrent.futures.Future[Any]):
     long: whether it takes many seconds, as estimated or as seen.
     began: the time of its start (time.monotonic), or None before.
     handed: the number of workers that received it.
-    evicted: whether it lost its worker to short jobs.
-    """
+    evicted: whether it lost its worker to short jobs."""
 
     def __init__(
         self,
@@ -119,8 +118,7 @@ class Status:
     gpu: the id of the GPU, or "".
     waiting: tasks in the queue. The first GPU counts the tasks for any GPU.
     deaths: dead worker processes, idle ones too.
-    out: the reason why it takes no tasks now, else "".
-    """
+    out: the reason why it takes no tasks now, else ""."""
 
     name: str
     backend: str

@@ -5,6 +5,7 @@ import gc
 import multiprocessing
 import os
 import pickle
+import resource
 import signal
 import sys
 import threading
@@ -12,12 +13,58 @@ import time
 import traceback
 from multiprocessing import connection, forkserver, resource_tracker
 
+import pyarrow
+
 from kernels.build import cache, child
 from kernels.errors import TooLargeError, WarpglassError
 from kernels.run.backends import driver
+from kernels.run.backends.calls import data_bytes
 from kernels.run.messages import decode
 from kernels.run.messages.encode import encode
-from kernels.run.workers import forks, frames, limits
+from kernels.run.workers import forks, frames
+
+SHARE = 4  # two workers of the CPU take at most half of the memory
+LEAST_MOST = 4 * 2**30  # bytes: threads and allocators reserve more than they use
+SLACK = 60.0  # seconds of CPU time beyond a task's limit
+
+
+def most_bytes() -> int:
+    """A worker's bytes beyond its imports: a quarter of this machine's memory."""
+    return max(LEAST_MOST, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // SHARE)
+
+
+def bound_memory(most: int) -> None:
+    """Limits this process's writable memory to `most` more bytes."""
+    _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    limit = _at_most(data_bytes() + most, hard)
+    resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
+
+
+def bound_seconds(seconds: float) -> None:
+    """Limits this process's CPU time until its next task: all cores may be busy for `seconds`. The server ends a late
+    task earlier. This limit is for a process outside the worker's group."""
+    used = sum(resource.getrusage(resource.RUSAGE_SELF)[:2])
+    _, hard = resource.getrlimit(resource.RLIMIT_CPU)
+    soft = int(used + seconds * (os.cpu_count() or 1) + SLACK)
+    resource.setrlimit(resource.RLIMIT_CPU, (_at_most(soft, hard), hard))
+
+
+def return_memory() -> None:
+    """Returns freed memory of this process to the system. glibc and Arrow would keep it."""
+    pyarrow.default_memory_pool().release_unused()
+    if trim := getattr(ctypes.CDLL(None), "malloc_trim", None):  # only glibc has it
+        trim(0)
+
+
+def _at_most(soft: int, hard: int) -> int:
+    return soft if hard == resource.RLIM_INFINITY else min(soft, hard)
+
+
+def too_large(error: MemoryError) -> TooLargeError:
+    most, _ = resource.getrlimit(resource.RLIMIT_DATA)
+    said = "this machine has" if most == resource.RLIM_INFINITY else f"its worker may take ({most / 2**30:.1f} GiB)"
+    return TooLargeError(f"The run needs more memory than {said}: {error}. Choose a smaller problem.")
+
 
 REST = 0.2  # idle seconds before memory goes back to the system, which takes 20 ms
 MARGIN = 0.5  # seconds before a task's limit, at which its compiler ends
@@ -28,13 +75,12 @@ _PR_SET_PDEATHSIG = 1
 def serve(pipe: connection.Connection, environment: dict[str, str], most: int | None) -> None:
     """Runs the pipe's tasks. The worker and its helpers (compilers, nvdisasm) are a process group.
 
-    most: the bytes that it may add to its present ones, or None.
-    """
+    most: the bytes that it may add to its present ones, or None."""
     _isolate(pipe)
     os.environ.clear()
     os.environ.update(environment)
     if most is not None:
-        limits.bound_memory(most)
+        bound_memory(most)
     gc.freeze()  # imports stay shared with the other workers
     gc.enable()
     returned = time.monotonic()
@@ -46,7 +92,7 @@ def serve(pipe: connection.Connection, environment: dict[str, str], most: int | 
         frames.send(pipe.fileno(), [])  # the receipt: from here on the task is lost with its worker
         frames.send(pipe.fileno(), _answer(call))
         if not pipe.poll(0 if time.monotonic() - returned > BUSY else REST):
-            limits.return_memory()
+            return_memory()
             returned = time.monotonic()
 
 
@@ -83,11 +129,11 @@ def _answer(call: bytes) -> list[bytes | memoryview]:
     accepted = frames.most_bytes, decode.most_json
     try:
         function, args, limit, accepted = pickle.loads(call)
-        limits.bound_seconds(limit)
+        bound_seconds(limit)
         with child.until(time.monotonic() + limit - min(MARGIN, limit / 4)):
             good, value = True, function(*args)
     except MemoryError as error:
-        good, value = False, limits.too_large(error)
+        good, value = False, too_large(error)
     except Exception as error:
         good, value = False, _traced(error)
     if code := driver.broken():  # CUDA is lost in this process, even if the task caught the error

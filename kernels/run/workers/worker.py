@@ -38,8 +38,7 @@ class Worker(ABC):
     """Runs one task at a time.
 
     done, failed, deaths: the numbers of its results, errors and dead processes.
-    out: the reason why it takes no tasks before `look_at` (time.monotonic), else "".
-    """
+    out: the reason why it takes no tasks before `look_at` (time.monotonic), else ""."""
 
     again = 20.0  # seconds until the next look at an unusable worker
 
@@ -83,7 +82,6 @@ class Worker(ABC):
         return value
 
     def take_out(self, reason: str) -> None:
-        """Gives it no task for a while."""
         self.out, self.look_at = reason, time.monotonic() + self.again
 
     def unusable(self) -> WarpglassError:

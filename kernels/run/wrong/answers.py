@@ -6,9 +6,8 @@ from functools import partial
 
 import numpy as np
 
-from kernels.core.heads import Head
-from kernels.run.wrong.found import Found, all_match, exponentials, softmax
-from kernels.run.wrong.reason import Reason
+from kernels.core.problem import Head
+from kernels.run.wrong.found import Found, Reason, all_match, exponentials, softmax
 
 TILES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 FITTED_ROWS = 8

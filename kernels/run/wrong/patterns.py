@@ -5,8 +5,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from kernels.run.wrong.answers import TILES
-from kernels.run.wrong.found import Found, softmax
-from kernels.run.wrong.reason import Reason
+from kernels.run.wrong.found import Found, Reason, softmax
 
 LARGEST_EXPONENT = 88.7  # exp of a larger number is infinite in fp32
 PERIODS = (2, 4, 8, 16, 32)

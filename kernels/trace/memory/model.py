@@ -23,8 +23,7 @@ class Touch(NamedTuple):
     """One touched word.
 
     wavefront: its wavefront in the pass.
-    lanes: the lanes with this word. More than one lane is a broadcast.
-    """
+    lanes: the lanes with this word. More than one lane is a broadcast."""
 
     part: int
     wavefront: int
@@ -37,8 +36,7 @@ class Wavefronts(NamedTuple):
 
     ideal: the passes with an active lane.
     banks: bank -> its Touches. A pass takes one wavefront for each word of its fullest bank. The hardware's order of
-        words is unknown. Here, a bank's k-th word by address is in the k-th wavefront of the pass.
-    """
+        words is unknown. Here, a bank's k-th word by address is in the k-th wavefront of the pass."""
 
     wavefronts: int
     ideal: int
@@ -73,8 +71,7 @@ def shared_wavefronts(addresses: Iterable[int | None], width_bytes: int, op: str
     - A cp_async costs as much as a store, but lanes with the same word do not share it. If its source covers many
       lines, the hardware writes line by line, and Nsight Compute counts more.
     - A cp_async_l2 bypasses this pipe and takes no wavefront. A product's operand takes none either, as the tensor
-      cores read it directly.
-    """
+      cores read it directly."""
     kind = _kind(op, "shared")
     offsets, active = _one(addresses, width_bytes, kind, matrices)
     parts = _parts(offsets, active, width_bytes, kind.rule)[0]
@@ -96,8 +93,7 @@ def global_sectors(addresses: Iterable[int | None], width_bytes: int) -> Sectors
 
     addresses: 32 byte offsets from a multiple of 128, None for an inactive lane.
     width_bytes: of one lane.
-    Raises ProblemError for an impossible width, number of lanes or offset.
-    """
+    Raises ProblemError for an impossible width, number of lanes or offset."""
     offsets, active = _one(addresses, width_bytes, _kind("load", "global"), 4)
     return Sectors(*(int(count[0]) for count in count_sectors(offsets, active, width_bytes)))
 
@@ -108,8 +104,7 @@ def count_wavefronts(
     """(wavefronts, ideal), each int64 [n], of n accesses of shared memory.
 
     offsets: int [n, 32], bytes.
-    active: bool [n, 32].
-    """
+    active: bool [n, 32]."""
     rule = _kind(op, "shared").rule
     wavefronts, ideal = _in_chunks(
         2, len(offsets), lambda part: _count_wavefronts(offsets[part], active[part], width_bytes, rule)
@@ -126,8 +121,7 @@ def count_sectors(
     active: bool [n, 32].
 
     A tma copies a box of width_bytes for each active lane, with the sectors and lines of its bytes. The rule assumes
-    that each row of a box starts with a line. The part beyond the tensor's edges counts too.
-    """
+    that each row of a box starts with a line. The part beyond the tensor's edges counts too."""
     if _kind(op, "global").rule is Rule.BOXES:
         boxes = active.sum(axis=1, dtype=np.int64)
         return boxes * -(-width_bytes // SECTOR), boxes * -(-width_bytes // LINE), boxes * width_bytes

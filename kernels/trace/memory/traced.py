@@ -35,8 +35,7 @@ class Requests:
     table: columns launch, block, warp, file and line (of the probe), kind (an event of trace.kinds), space, tensor,
         bytes (of one lane, of a tma's box, of a product's operand), active (number of lanes).
     offsets: [n, 32], each lane's byte offset.
-    active: [n, 32], whether each lane takes part.
-    """
+    active: [n, 32], whether each lane takes part."""
 
     table: pd.DataFrame
     offsets: np.ndarray
@@ -49,9 +48,7 @@ class Requests:
     @cached_property
     def costs(self) -> pd.DataFrame:
         """The table with wavefronts, ideal and conflicts of shared memory, and sectors, lines and bytes_used of global.
-
-        The columns of the other space are 0.
-        """
+        The columns of the other space are 0."""
         table = self.table.assign(wavefronts=0, ideal=0, sectors=0, lines=0, bytes_used=0)
         for (space, kind, width), part in table.groupby(["space", "kind", "bytes"], sort=False):
             at = part.index.to_numpy()
@@ -85,8 +82,7 @@ def requests(
     in each lane, such as its token.
 
     apart: a number for each record of the trace. Records of other numbers never pair, and the table has it.
-    from_last: whether the records of a probe count from the last one. Lanes then pair that start later.
-    """
+    from_last: whether the records of a probe count from the last one. Lanes then pair that start later."""
     valid = trace.table["space"].is_valid()
     frame = trace.table.filter(valid).to_pandas(split_blocks=True)
     frame["apart"] = 0 if apart is None else apart[valid.to_numpy()]

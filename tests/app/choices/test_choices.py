@@ -21,7 +21,7 @@ from kernels.core.launch import Constant
 from kernels.core.request import Request
 from kernels.core.scope import Scope
 from kernels.errors import ProblemError
-from kernels.families.sparse.masked import MaskFields
+from kernels.families.sparse.problem import MaskFields
 
 PAGES = {path: page_of(path) for path in STORIES}
 WITH_KERNELS = {name: page for name, page in PAGES.items() if page.kernels}
@@ -160,12 +160,6 @@ def test_a_link_of_a_story_is_read_as_it_was_written():
     assert places.limits(page_of("tiling"), state) == {"at_batch": 1, "at_head": 2, "at_tile": 12, "row": 3}
 
 
-def test_the_name_that_a_field_once_had_is_taken():
-    assert read(page_of("tiling"), "heads=3")[0]["num_heads"] == 3 and not read(page_of("tiling"), "heads=3")[1]
-    assert read(page_of("block_table"), "head_size=96")[0]["head_dim"] == 96
-    assert read(page_of("coalescing"), "kernel=lab_global&page_tokens=16")[0]["block_size"] == 16
-
-
 def test_a_kernel_that_a_page_cannot_show_is_refused_with_the_reason():
     _, ignored = read(page_of("online_softmax"), "kernel=paged_v1")
     assert ignored[0].endswith('paged_v1 has no query tiles as items. Set item = "query tile" in its launches.')
@@ -236,7 +230,7 @@ def test_a_link_of_compare_says_both_sides():
     state, ignored = read(
         page,
         "a=02_tiled&b=08b_three_bfloat16&a_BLOCK_Q=8&a_PAD_K=4&b_BLOCK_Q=64&b_BLOCK_KV=32&b_PAD=0&b_RESCALE=0"
-        "&seq_len=100&heads=3&batch=2&causal=true&at_batch=1&at_head=2&at_query=70",
+        "&seq_len=100&num_heads=3&batch=2&causal=true&at_batch=1&at_head=2&at_query=70",
     )
     assert not ignored
     a, b = (request.constants for request in requests(page, state))

@@ -37,8 +37,14 @@ def test_a_neighbour_of_a_guesser_waits_for_one_of_its_tries():
     assert order.index("student") <= 1 and time.monotonic() - begin > 8 * tries.GAP
 
 
-def test_who_was_not_wrong_waits_for_nothing_and_a_browser_waits_with_a_few_tries(monkeypatch):
-    monkeypatch.setattr(tries, "MOST_WAITING", 2)
+COOKIES = [("MOST_WAITING", ["guesser"] * 5), ("MOST_OF_ADDRESS", [f"cookie {n}" for n in range(5)])]
+
+
+@pytest.mark.parametrize(("limit", "cookies"), COOKIES)
+def test_who_was_not_wrong_waits_for_nothing_and_a_browser_and_an_address_wait_with_a_few_tries(
+    monkeypatch, limit, cookies
+):
+    monkeypatch.setattr(tries, limit, 2)
     made = Tries()
 
     async def all_of():
@@ -46,20 +52,7 @@ def test_who_was_not_wrong_waits_for_nothing_and_a_browser_waits_with_a_few_trie
             made.wrong("10.0.0.1")
         begin = time.monotonic()
         assert await made.turn("10.0.0.2", "") and time.monotonic() - begin < tries.GAP
-        waiting = [asyncio.create_task(made.turn("10.0.0.1", "guesser")) for _ in range(5)]
-        assert sum(await asyncio.gather(*waiting)) == 2
-
-    loops.run(all_of())
-
-
-def test_an_address_waits_with_a_few_tries_however_many_cookies_it_has(monkeypatch):
-    monkeypatch.setattr(tries, "MOST_OF_ADDRESS", 2)
-    made = Tries()
-
-    async def all_of():
-        for _ in range(tries.FREE):
-            made.wrong("10.0.0.1")
-        waiting = [asyncio.create_task(made.turn("10.0.0.1", f"cookie {n}")) for n in range(5)]
+        waiting = [asyncio.create_task(made.turn("10.0.0.1", cookie)) for cookie in cookies]
         assert sum(await asyncio.gather(*waiting)) == 2
 
     loops.run(all_of())

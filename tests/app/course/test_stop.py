@@ -1,15 +1,13 @@
-"""The loader of the stops, and the stops themselves."""
+"""The loader of the stops. tests/app/stories/test_stories.py opens each."""
 
 import re
 from dataclasses import fields
 from pathlib import Path
 
 import pytest
-from pages import open_page
 
 from app.course import ACTS, Stop, read, stops
 from app.course.stop import StopError
-from app.stories import STORIES
 
 TEXT = """
 title = "Tiles"
@@ -75,21 +73,6 @@ def test_the_course_has_every_act_and_knows_what_is_essential():
     assert {stop.act for stop in stops()} == set(ACTS)
     assert 5 <= sum(stop.essential for stop in stops()) < len(stops()) / 2
     assert all(field.name in Stop.__doc__ for field in fields(Stop))
-
-
-@pytest.mark.parametrize("stop", stops(), ids=lambda stop: stop.name)
-def test_a_stop_opens_with_its_choices_its_picture_and_its_questions(stop):
-    assert stop.story in STORIES
-    link = "&".join(f"{name}={value}" for name, value in stop.choices.items())
-    page = open_page(f"{stop.story}?stop={stop.name}&{link}")
-    assert not page.asked.error and not page.asked.told
-    assert {name: page.asked.link[name] for name in stop.choices} == stop.choices
-    ids = [question["id"] for question in page.stage.questions]
-    assert not set(stop.questions) - set(ids), f"{stop.story} asks {ids}"
-    assert stop.questions or stop.story == "checks"
-    assert not stop.picture or stop.picture in [view["id"] for view in page.stage.views]
-    for moment in (stop.deeper, stop.paper):
-        assert not moment or moment.link.startswith("https://") or moment.link.partition("?")[0] in STORIES
 
 
 @pytest.mark.parametrize("guide", ["README.md", "CHANGELOG.md", "app/README.md"])

@@ -13,8 +13,7 @@ from starlette.testclient import TestClient
 from starlette.websockets import WebSocketDisconnect
 
 from app.guards import browsers, guard, hosts
-from app.guards.guard import Guard
-from app.guards.origin import ours
+from app.guards.guard import Guard, ours
 
 EVIL = {"host": "evil.example", "origin": "http://evil.example"}
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.guards import strangers
+from app.guards import hosts
 from app.serve import parser
 from kernels import catalog, jail
 from kernels.errors import ProblemError
@@ -24,18 +24,18 @@ from kernels.jail.setting import Setting
     ],
 )
 def test_only_a_server_for_this_machine_takes_kernels_without_a_jail(listens_at, names, wish, expected):
-    assert strangers.decide(listens_at, names, wish) is expected
+    assert hosts.decide(listens_at, names, wish) is expected
 
 
 def test_strangers_needs_a_jail_that_works(monkeypatch):
     monkeypatch.setattr(jail, "why_none", lambda: "")
     monkeypatch.setattr(in_place, "why_none", lambda: "")
-    assert strangers.decide("0.0.0.0", "", "jail") is Setting.JAIL
+    assert hosts.decide("0.0.0.0", "", "jail") is Setting.JAIL
     monkeypatch.setattr(in_place, "why_none", lambda: "the kernel has no Landlock")
     with pytest.raises(ProblemError, match="--strangers needs the jail. The kernel has no Landlock"):
-        strangers.decide("0.0.0.0", "", "jail")
+        hosts.decide("0.0.0.0", "", "jail")
     with pytest.raises(ProblemError, match="is 'maybe'"):
-        strangers.decide("0.0.0.0", "", "maybe")
+        hosts.decide("0.0.0.0", "", "maybe")
 
 
 def test_the_server_is_told_by_a_word_of_its_command_line():

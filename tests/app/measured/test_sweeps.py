@@ -10,8 +10,7 @@ from app.choices.links import read_link
 from app.measured import sweeps
 from app.stories import precision as page
 from explainers.stories.precision import error_tables, rounding
-from explainers.stories.precision.replay import label_of
-from kernels.core.remembered import recordings_changed
+from explainers.stories.precision.rounding import label_of
 from kernels.recordings import tables
 from kernels.run import execute, workers
 
@@ -21,9 +20,7 @@ DEVICE = SimpleNamespace(name="a CPU", driver="none")
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     monkeypatch.setattr(tables, "FOLDER", tmp_path)
-    recordings_changed()
-    yield tmp_path
-    recordings_changed()
+    return tmp_path
 
 
 def test_a_gpu_is_asked_for_every_type_and_the_first_optimistic_rung():
@@ -44,8 +41,12 @@ def test_a_table_is_written_read_back_and_shown(folder, monkeypatch):
     monkeypatch.setattr(sweeps, "BEGIN", {"seq_len": 32, "head_dim": 64, "num_heads": 1})
     requests = [r for r in sweeps.asked("cpu") if r.kernel.name[:2] in ("03", "06")]
     assert len(requests) == 3
-    path = sweeps.record(DEVICE, requests)
-    assert path.parent == folder / sweeps.KIND
+    monkeypatch.setattr(sweeps, "asked", lambda: requests[:1])
+    (path,) = sweeps.TABLE.record(DEVICE)
+    before = path.read_text().splitlines()[1:]
+    monkeypatch.setattr(sweeps, "asked", lambda: requests)
+    assert sweeps.TABLE.record(DEVICE) == [path] and path.parent == folder / sweeps.KIND
+    assert {*before} <= {*path.read_text().splitlines()}  # the second call measured only the other two
     found, where = sweeps.recorded()
     assert where.device == "a CPU" and len(found) == 3 * 4
     for field, asked in values.items():
@@ -71,10 +72,10 @@ def test_rows_of_other_code_are_left_out(folder, monkeypatch):
     monkeypatch.setattr(sweeps, "VALUES", {"score_scale": {"cpu": (1.0,)}})
     monkeypatch.setattr(sweeps, "BEGIN", {"seq_len": 32, "head_dim": 64, "num_heads": 1})
     (request,) = [r for r in sweeps.asked("cpu") if r.kernel.name.startswith("03")]
-    path = sweeps.record(DEVICE, [request])
+    monkeypatch.setattr(sweeps, "asked", lambda: [request])
+    (path,) = sweeps.TABLE.record(DEVICE)
     table, where = tables.load(path)
     tables.save(table.assign(code_hash="other"), path, where)
-    recordings_changed()
     assert sweeps.recorded() is None
 
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { around, canvasCovers, hiding, matches, patches } from '../../../app/stage/core/covers.js';
+import { around, canvasCovers, hiding, matches } from '../../../app/stage/core/covers.js';
 
 test('a word is hidden as a whole word', () => {
   const hide = hiding(['13', '4,096 bytes', 'page 7', 'E']);
@@ -24,13 +24,6 @@ test('a pair is a range', () => {
   assert.ok(!matches({ bank: 5 }, { word: 1 }));
 });
 
-test('a patch is the rectangle of a thing', () => {
-  const locate = (x, y) => ({ cell: Math.floor(x / 10) + 10 * Math.floor(y / 5) });
-  assert.deepEqual(patches(locate, [{ cell: 11 }], 40, 20), [{ x: 10, y: 5, w: 10, h: 5 }]);
-  assert.deepEqual(patches(locate, [{ cell: 3 }], 40, 20), [{ x: 30, y: 0, w: 10, h: 5 }]);
-  assert.deepEqual(patches(locate, [], 40, 20), []);
-});
-
 test('a box is around all patches', () => {
   const rects = [
     { x: 1, y: 2, w: 3, h: 4 },
@@ -51,9 +44,8 @@ test('a cover is larger than its thing, so that no frame around the thing is see
             name === 'fillRect' && filled.push(at),
       },
     ),
-    clock = { covers: [{ cell: 0 }], point: null },
-    locate = (x, y) => (x > 10 && x < 30 && y > 20 && y < 40 ? { cell: 0 } : null);
-  canvasCovers(clock, wanted => patches(locate, wanted, 50, 50)).draw(g, {
+    clock = { covers: [{ cell: 0 }], point: null };
+  canvasCovers(clock, () => [{ x: 10, y: 20, w: 20, h: 20 }]).draw(g, {
     width: 50,
     height: 50,
     step: 0,

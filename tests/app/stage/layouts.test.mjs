@@ -1,15 +1,12 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { fragmentsLayout, numberSize } from '../../../app/stage/views/layouts/fragments.js';
-import { backwardLayout } from '../../../app/stage/views/layouts/backward.js';
 import { cellOf, cellSize, gridLayout } from '../../../app/stage/views/layouts/grid.js';
 import { largest } from '../../../app/stage/views/layouts/largest.js';
 import { lanesLayout } from '../../../app/stage/views/layouts/lanes.js';
 import { matricesLayout } from '../../../app/stage/views/layouts/matrices.js';
-import { placePages, placeTable } from '../../../app/stage/views/layouts/pages.js';
-import { rangesLayout } from '../../../app/stage/views/layouts/ranges.js';
+import { placePages, placeTable, wayBetween } from '../../../app/stage/views/layouts/pages.js';
 import { threadsLayout } from '../../../app/stage/views/layouts/threads.js';
-import { walkLayout } from '../../../app/stage/views/layouts/walk.js';
 import { wrapped } from '../../../app/stage/core/wrapped.js';
 
 const WIDE = { width: 900, height: 600, em: 14 },
@@ -80,50 +77,20 @@ test('matrices: the SM stands beside global memory in a wide pane, and below it 
   assert.ok(high.chip[1] > high.boxes.O[1] + high.boxes.O[3]);
 });
 
-test('pages: each page is found where it stands, and none in a gap', () => {
-  const place = placePages(10, {
-    left: 5,
-    top: 20,
-    width: 500,
-    height: 200,
-    em: 14,
-  });
-  for (let page = 0; page < 10; page++) {
-    const [x, y] = place.at(page);
-    assert.deepEqual(place.find(x + 1, y + 2), { page, x: 1, y: 2 });
-    assert.ok(x + place.w <= 506 && y + place.h <= place.bottom + 1e-9);
+test('pages: pages of a pool and entries of a table are apart, and in their room', () => {
+  const place = placePages(10, { left: 5, top: 20, width: 500, height: 200, em: 14 }),
+    cells = placeTable(30, { left: 0, top: 0, width: 300, em: 14 });
+  for (const [count, one, right] of /** @type {const} */ ([
+    [10, place, 506],
+    [30, cells, 301],
+  ])) {
+    const boxes = Array.from({ length: count }, (_, n) => ({ x: one.at(n)[0], y: one.at(n)[1], w: one.w, h: one.h }));
+    assert.ok(new Set(boxes.map(({ y }) => y)).size > 1); // they wrap
+    for (const [n, box] of boxes.entries()) {
+      assert.ok(box.x + box.w <= right && box.y + box.h <= one.bottom + 1e-9);
+      assert.ok(boxes.slice(n + 1).every(other => apart(box, other)));
+    }
   }
-  assert.equal(place.find(place.left + place.w + place.gap / 2, place.top + 1), null);
-  assert.equal(place.find(...place.at(10)), null);
-});
-
-test('pages: entries of a table wrap, and each is found', () => {
-  const cells = placeTable(30, { left: 0, top: 0, width: 300, em: 14 });
-  const rows = new Set(Array.from({ length: 30 }, (_, entry) => cells.at(entry)[1]));
-  assert.ok(rows.size > 1);
-  for (let entry = 0; entry < 30; entry++) {
-    const [x, y] = cells.at(entry);
-    assert.equal(cells.find(x + 1, y + 1), entry);
-    assert.ok(x + cells.w <= 300 + 1e-9 && y + cells.h <= cells.bottom + 1e-9);
-  }
-});
-
-test('walk: table, pool, page, bars and O come one below the other', () => {
-  const shape = { entries: 6, pages: 12, length: 90 };
-  const { cells, place, box, low, height } = walkLayout(WIDE, shape);
-  assert.equal(low, false);
-  const order = [cells.bottom, place.top, place.bottom, box.top, box.bars, box.bars + box.bar];
-  assert.deepEqual(
-    order,
-    [...order].sort((a, b) => a - b),
-  );
-  assert.ok(box.oTop > box.bars + box.bar && box.oTop + box.oHigh <= height);
-});
-
-test('walk: with little room O takes the place of the page', () => {
-  const { box, low } = walkLayout(LOW, { entries: 6, pages: 12, length: 90 });
-  assert.equal(low, true);
-  assert.ok(box.oTop >= box.top && box.oTop + box.oHigh <= box.top + box.high + 1);
 });
 
 test('fragments: A is left of C, B above it, with the same rows and columns', () => {
@@ -184,25 +151,6 @@ test('threads: a run without planes has no boxes', () => {
   assert.deepEqual(threadsLayout(WIDE, shape).boxes, []);
 });
 
-test('ranges: lists, ring, bars and partitions come one below the other', () => {
-  const shape = { lists: [4, 9], stages: 3, length: 200, units: 3, labels: 30 };
-  for (const pane of PANES) {
-    const { rows, ring, bars, parts, height } = rangesLayout(pane, shape);
-    const order = [...rows.map(row => row.y + row.h), ring.y, ring.warps, bars.y, parts.y, height];
-    assert.deepEqual(
-      order,
-      [...order].sort((a, b) => a - b),
-    );
-    assert.ok(Math.abs(bars.x + 200 * bars.each - pane.width) < 1e-6);
-    assert.ok(3 * (parts.w + parts.gap) + parts.all < pane.width);
-  }
-});
-
-test('ranges: one piece alone is the whole, and no partition is drawn', () => {
-  const shape = { lists: [4], stages: 3, length: 200, units: 1, labels: 30 };
-  assert.equal(rangesLayout(WIDE, shape).parts.w, 0);
-});
-
 test('lanes: the tile and the registers of its row are apart, in the height that they ask for', () => {
   const shape = { rows: 16, cols: 16, lanes: 4, slots: 4 };
   for (const pane of PANES) {
@@ -226,36 +174,20 @@ test('largest: text grows in a large pane, and keeps its size in a small one', (
   assert.deepEqual([sizeIn(200), sizeIn(400), sizeIn(900)], [10, 12, 16]);
 });
 
-test('backward: strips, map and tiles are in the pane and apart, and a product has one scale', () => {
-  const shape = { n: 96, keys: 96, d: 64, rows: 32, cols: 32 };
-  for (const pane of PANES) {
-    const { strips, map, held, heldUnit, chip, height, small } = backwardLayout(pane, shape),
-      { O, ...others } = held,
-      tiles = Object.values(others).map(asBox);
-    assert.deepEqual(O.slice(0, 2), held.V.slice(0, 2)); // in its place, while delta is made
-    tiles.forEach((box, n) => {
-      inside(box, pane.width, height, Object.keys(others)[n]);
-      for (const other of tiles.slice(n + 1)) assert.ok(apart(box, other));
-    });
-    assert.deepEqual(held.S.slice(2), [32 * heldUnit, 32 * heldUnit]);
-    const { dV } = held, // its shape follows the box, in a wide picture
-      after = small ? 0 : 0.5 * pane.em * '[32, 64]'.length;
-    assert.ok(dV[0] + dV[2] + after <= chip[0] + chip[2], `the shape of dV is cut at ${pane.width}`);
-    for (const chain of [
-      ['Q', 'S', 'P', 'dV'],
-      ['dO', 'dP', 'dS', 'dK'],
-    ])
-      // from left to right
-      chain.slice(1).forEach((part, n) => assert.ok(held[part][0] > held[chain[n]][0], part));
-    assert.deepEqual([held.S[1], held.dP[1]], [held.P[1], held.dS[1]]);
-    for (const box of [map, ...Object.values(strips)].map(asBox)) {
-      inside(box, pane.width, height, 'a strip');
-      assert.ok(apart(box, asBox(chip)));
-    }
-  }
-});
-
 test('wrapped: words fill each line, and the last line takes the rest', () => {
   const lines = wrapped('one two three four', 9, 2, text => text.length);
   assert.deepEqual(lines, ['one two', 'three four']);
+});
+
+test('a way from page to page goes through the gaps', () => {
+  const place = placePages(6, { top: 20, width: 200, height: 200, em: 14 });
+  const [from, to] = [0, 5],
+    way = wayBetween(place, from, to);
+  assert.deepEqual(way[0], [place.at(from)[0] + place.w / 2, place.at(from)[1]]);
+  assert.deepEqual(way.at(-1), [place.at(to)[0] + place.w / 2, place.at(to)[1]]);
+  const within = ([x, y], page) => {
+    const [left, top] = place.at(page);
+    return x > left && x < left + place.w && y > top && y < top + place.h;
+  };
+  for (const point of way.slice(1, -1)) for (let page = 0; page < 6; page++) assert.ok(!within(point, page));
 });

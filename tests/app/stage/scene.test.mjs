@@ -6,6 +6,7 @@ import { wrapped } from '../../../app/stage/core/wrapped.js';
 import * as bars from '../../../app/stage/views/scene/bars.js';
 import * as blocks from '../../../app/stage/views/scene/blocks.js';
 import * as cells from '../../../app/stage/views/scene/cells.js';
+import * as chain from '../../../app/stage/views/scene/chain.js';
 import * as columns from '../../../app/stage/views/scene/columns.js';
 import * as flow from '../../../app/stage/views/scene/flow.js';
 import * as lanes from '../../../app/stage/views/scene/lanes.js';
@@ -88,7 +89,8 @@ const PANELS = [
         title: [['a row is a warp', 'rows']],
         columns: 4,
         axes: ['warp', 'lane'],
-        heads: ['GPU 0', 'GPU 1'],
+        names: ['GPU 0', 'GPU 1'],
+        ...{ tops: ['GPU 0', 'GPU 1'], places: [] },
       },
       states: ['110100', '000001'],
       ...{
@@ -121,6 +123,46 @@ const PANELS = [
         unit: '',
         blank: 'hidden',
       },
+    },
+  ],
+  [
+    chain,
+    {
+      title: [['Launch 1 of 3: block 0', 'block 0'], ['launch 2']],
+      ...{
+        heads: [
+          ['shared', ''],
+          ['registers', 'registers'],
+        ],
+        ways: [
+          [0, 1],
+          [1, 2],
+        ],
+      },
+      matrices: [
+        [[0, 0, 0], [4, 2], 'Q'],
+        [[0, 0, 1], [4, 1], 'LSE'],
+        [[1, 0, 0], [4, 4], 'S = Q K', 'S'],
+      ].map(([place, size, ...names], n) =>
+        thing(
+          { tensor: names.at(-1) },
+          {
+            ...{ place, size, names, axes: ['query', n === 1 ? '' : 'key'], column: 'errors', pale: [0], shown: [] },
+            ...{
+              windows: n
+                ? []
+                : [
+                    [0, 2, 2, 8, 0],
+                    [4, 2, 2, 10, 0],
+                  ],
+              at: [0, 1],
+              notes: ['queries 8 to 9', ''],
+            },
+            ...{ now: n === 2 ? [1] : [], inputs: [1], loads: [0], flies: n ? [1] : [], sums: ['', 'right'] },
+            ...{ note: ', so far', unit: '', blank: 'masked' },
+          },
+        ),
+      ),
     },
   ],
   [
@@ -178,7 +220,7 @@ const PANELS = [
         pale: [[2, 6]],
         pale_colour: 'pale now',
       },
-      ...{ blanks: [': hidden', ': skipped'], each: 4, colour: 'S' },
+      ...{ blanks: [': hidden', ': skipped'], each: 4, colour: 'S', framed: [[1, 3], []], since: 'since', tips: [] },
     },
   ],
   [
@@ -283,7 +325,7 @@ const PANELS = [
           texts: ['prefill of all', 'prefill'],
           value: '3 µs',
         },
-        { row: 0, start: 2, end: 4, part: 1, texts: ['copy'], since: 1 },
+        { row: 0, start: 2, end: 4, part: 1, texts: ['copy'], since: 1, early: ['soon'], early_tip: 'soon' },
         { row: 1, start: 1, end: 6, hatch: true, now: [1] },
         { row: 2, start: 5, end: 9, texts: ['decode', 'd'] },
       ].map((span, n) => thing({ span: n }, { part: 0, texts: [], value: '', hatch: false, colour: 'K', ...span })),
@@ -341,6 +383,7 @@ const PANELS = [
             pages: [7, 3],
             texts: ['20 tokens', '20'],
             tips: ['a', 'b'],
+            now: [1],
           },
         })),
       ],
@@ -359,9 +402,11 @@ const boxOf = (width, em) => {
     pale: () => '#123456',
     ink: () => '#fff',
     image: () => null,
+    tint: () => () => [0, 0, 0],
     ...{ exact: String, number: String, short: String },
     columns: {
       ...{
+        since: new Float32Array([0, 0, 0, 0, 1, 1, 1, 1]),
         errors: new Float32Array([0, 0, NaN, 0, 1, -2, NaN, 0]),
         scores: new Float32Array(8),
       },
@@ -397,6 +442,7 @@ const NAMES = new Map(
     bars,
     blocks,
     cells,
+    chain,
     columns,
     flow,
     lanes,
@@ -457,4 +503,39 @@ test('a map tells the error so far and the one before the step, and nothing of a
   assert.deepEqual(grid.thing(1), { part: 'O', row: 16, dim: 1 });
   assert.equal(grid.tip(1), 'O of row 16, dim 1\nso far 2 below float64\nbefore this step no error');
   assert.equal(grid.tip(2), 'O of row 17, dim 0: hidden');
+});
+
+test('a span tells its texts and its tip from its step on, and its early ones before', () => {
+  const [, panel] = PANELS.find(([kind]) => kind === lanes),
+    seen = [0, 1].map(step => {
+      const [marks] = drawn(lanes, panel, 1200, 16, step);
+      return [marks.find(({ datum }) => datum?.span === 1).tip, marks.some(({ text }) => text === 'copy')];
+    });
+  assert.deepEqual(seen, [
+    ['soon', false],
+    ['tip', true],
+  ]);
+});
+
+test('a bar has no height and no value before its step', () => {
+  const [, panel] = PANELS.find(([kind]) => kind === columns),
+    seen = [0, 1].map(step => {
+      const all = { ...panel, ranges: [[0, 8]], bare: [] },
+        [marks] = drawn(columns, all, 760, 13, step),
+        { grid } = marks.find(({ datum }) => datum);
+      return [marks.some(({ id }) => / bar 5$/.test(id)), grid.tip(5).endsWith(': skipped')];
+    });
+  assert.deepEqual(seen, [
+    [false, true],
+    [true, false],
+  ]);
+});
+
+test('a chain tells each number with its place, and nothing of one that is not there', () => {
+  const [, panel] = PANELS.find(([kind]) => kind === chain),
+    grids = [0, 1].map(step => drawn(chain, panel, 760, 13, step)[0].find(({ datum }) => datum?.tensor === 'Q').grid);
+  assert.deepEqual(grids[1].thing(3), { tensor: 'Q', query: 11, key: 1 });
+  assert.equal(grids[1].tip(1), 'Q[10, 1], so far = -2');
+  assert.equal(grids[1].tip(2), 'Q[11, 0], so far: masked');
+  assert.equal(grids[0].tip(0), 'Q[8, 0], so far: not on the SM now');
 });

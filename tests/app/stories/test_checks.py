@@ -3,6 +3,7 @@ their own pages ask them."""
 
 import json
 import math
+from functools import cache
 
 from pages import open_page
 
@@ -21,6 +22,7 @@ SEVEN = {
 }
 
 
+@cache
 def meta():
     page = open_page("checks?stop=checks")
     assert not page.asked.error and not page.asked.told

@@ -1,6 +1,7 @@
 """Compare's choices: two sides, their what-ifs, and both as they were timed."""
 
 import re
+from functools import cache
 from urllib.parse import urlencode
 
 import pytest
@@ -131,7 +132,7 @@ def test_as_timed_and_a_what_if_of_a_link_are_taken_or_told(begun):
     assert not made.told and choices["a_what_if"]["value"] == "RESCALE" and made.link["a_RESCALE"] == "0"
     made, _ = asked({**begun, "a_what_if": "RECALL", "as_timed": "yes"})
     assert made.told == [
-        "as_timed is 'yes'. It can only be timed.",
+        "as_timed is 'yes'. It must be one of timed.",
         "a_what_if is 'RECALL'. It must be one of none, SUBTRACT_MAX, RESCALE.",
     ]
 
@@ -158,8 +159,13 @@ def test_as_timed_takes_the_nearest_problem_that_can_run_here(begun):
 HOPPER = "compare?a=10_warp_roles&b=11_overlap&backend=cpu"
 
 
+@cache
+def hopper():
+    return open_page(HOPPER)
+
+
 def test_the_verdict_does_not_say_that_as_timed_sets_a_problem_while_it_is_disabled():
-    page = open_page(HOPPER)
+    page = hopper()
     why = page.choices["as_timed"]["disabled"]
     assert why and page.choices["as_timed"]["value"] == ""
     said = " ".join(block["text"] for block in page.tab("verdict")[:2])
@@ -172,7 +178,7 @@ def test_the_verdict_does_not_say_that_as_timed_sets_a_problem_while_it_is_disab
 
 def test_where_a_run_cannot_say_why_the_recorded_pipelines_of_both_do():
     """The page said that it cannot explain, although marks of both are recorded."""
-    page = open_page(HOPPER)
+    page = hopper()
     lead, blocks = page.story.parts[page.stage.lead](page.asked.subject), page.tab("verdict")
     row = timed.of_page(*page.asked.subject)
     wanted = pair_times.problem_of(row, page.asked.subject[0].problem.problem_type)

@@ -1,37 +1,17 @@
-"""Kernels that a user brings: one .cu in a folder, and a family in a folder, with nothing else edited. The pages are
-made in a process of their own."""
+"""Kernels that a user brings: one .cu in a folder, and a family in a folder, with nothing else edited."""
 
-import json
-import os
 import shutil
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
-from dropped import conditional_kernel, silent_kernel, skeleton_kernel
+from dropped import ODD_FAMILY, ONE_KERNEL, conditional_kernel, silent_kernel, skeleton_kernel
+from pages import shown_with
 
-TESTS = Path(__file__).parents[2]
-DROPPED = TESTS / "dropped"
 SURPRISED = ("tiling", "online_softmax", "any_kernel")
-
-
-def visit(folder, *links):
-    """What the pages of these links show where WARPGLASS_KERNELS names that folder."""
-    done = subprocess.run(
-        [sys.executable, str(TESTS / "pages.py"), *links],
-        env={**os.environ, "WARPGLASS_KERNELS": str(folder), "PYTHONPATH": str(TESTS.parent)},
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    return json.loads(done.stdout.splitlines()[-1])
 
 
 def surprising():
     """one_kernel.cu with a tensor and a value that no story knows."""
-    text = (DROPPED / "one_kernel.cu").read_text()
+    text = ONE_KERNEL.read_text()
     scratch = '[scratch.seen]\nshape = ["batch * num_heads", "seq_len"]\naxes = ["flat", "query"]\n\n'
     logged = (
         "  if (row_leader) PROBE_VALUE(surprise, row, l);\n  PROBE_STORE(SEEN_gmem, head + row, 4);\n"
@@ -53,13 +33,13 @@ def surprising():
 def mine(tmp_path_factory):
     """What the pages show of what was put into an empty folder: three kernels, and a family."""
     folder = tmp_path_factory.mktemp("mine")
-    shutil.copy(DROPPED / "one_kernel.cu", folder)
+    shutil.copy(ONE_KERNEL, folder)
     silent_kernel(folder)
     conditional_kernel(folder)
     conditional_kernel(folder, "causal", "only_causal")
     skeleton_kernel(folder)
     (folder / "surprising.cu").write_text(surprising())
-    shutil.copytree(DROPPED / "odd_family", folder / "odd_family")
+    shutil.copytree(ODD_FAMILY, folder / "odd_family")
     kernel = "kernel=one_kernel&backend=cpu"
     links = {
         "tiling": f"tiling?{kernel}",
@@ -84,7 +64,7 @@ def mine(tmp_path_factory):
         "odd occupancy": "occupancy?kernel=odd",
         **{f"surprising {page}": f"{page}?kernel=surprising&backend=cpu" for page in SURPRISED},
     }
-    return dict(zip(links, visit(folder, *links.values())))
+    return dict(zip(links, shown_with(folder, *links.values())))
 
 
 @pytest.mark.parametrize(
@@ -150,8 +130,8 @@ def test_a_family_that_nothing_knows_opens_and_breaks_no_page(mine):
 
 @pytest.mark.slow  # its tabs read every table of times
 def test_a_family_that_nothing_knows_breaks_no_page_of_times(tmp_path):
-    shutil.copytree(DROPPED / "odd_family", tmp_path / "odd_family")
-    (shown,) = visit(tmp_path, "timing")
+    shutil.copytree(ODD_FAMILY, tmp_path / "odd_family")
+    (shown,) = shown_with(tmp_path, "timing")
     assert not shown["error"] and not shown["warnings"] and not shown["told"]
 
 

@@ -2,7 +2,7 @@
 why, and what of a link is told."""
 
 import pytest
-from conftest import one_of_each_kind
+from conftest import one_of_each_family
 from pages import page_of
 
 from app.stories import bank_conflicts, coalescing
@@ -119,7 +119,7 @@ def test_where_padding_is_the_subject_a_kernel_that_cannot_pad_is_replaced_and_t
     assert "kernel is '03_flash'" in ask(COALESCING, view="layouts", kernel="03_flash").told[0]
 
 
-@pytest.mark.parametrize("kernel", one_of_each_kind(page_of("coalescing").kernels))
+@pytest.mark.parametrize("kernel", one_of_each_family(page_of("coalescing").kernels))
 def test_the_coalescing_page_shows_every_kernel_that_it_lists(kernel):
     made = ask(COALESCING, kernel=kernel)
     shown = COALESCING.make(made.subject)

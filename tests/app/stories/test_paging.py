@@ -142,24 +142,21 @@ def test_a_smaller_pool_that_the_requests_do_not_fit_is_refused():
     assert "needs" in refused.refused["num_blocks"] and refused.link["num_blocks"] == "16"
 
 
-def test_reads_are_of_a_type_that_every_kernel_takes_and_who_is_not_there_is_told():
-    asked = ask(view="reads")
-    assert {request.problem.dtype for request in asked.subject.requests} == {"float16"} and not asked.told
-    made = STORY.make(asked.subject)
-    assert len(made.questions) >= 2 and len(made.frames) == len(asked.subject.requests)
-    absent = [block["text"] for block in made.tabs[0].blocks if block["kind"] == "text"][1:]
-    assert [text.split(" ")[0] for text in absent] == ["paged_cascade"] and "No two neighbours" in absent[0]
-    told = ask(view="reads", dtype="float32").told
-    assert told == ["dtype is float32. Here it is float16: all these kernels take it."]
+def test_an_old_link_to_the_readers_of_a_page_opens_the_grouped_heads_and_says_so():
+    asked = ask(view="reads", scenario="two_chats", dtype="float16")
+    assert asked.told == ["view is reads. Now heads counts the reads of K and V."] and not asked.error
+    assert asked.link["view"] == "heads" and STORY.make(asked.subject).views[0].id == "heads"
+    (chip,) = (choice for choice in asked.choices if choice["name"] == "view")
+    assert "reads" not in {option["value"] for option in chip["options"]}
 
 
-def test_reads_show_what_is_recorded_and_what_is_served_is_not(recordings):
+def test_the_heads_show_what_is_recorded_and_what_is_served_is_not(recordings):
     cpu = ask(view="heads", scenario="two_chats").subject.requests
     for request in cpu:
         recordings(request.kernel.name, request.problem, request.settings)
-    asked = ask(view="reads", scenario="two_chats", backend="recorded")
+    asked = ask(view="heads", scenario="two_chats", backend="recorded")
     made = STORY.make(asked.subject)
-    assert len(made.frames) == len(cpu) and made.provenance.label == "recorded"
+    assert made.provenance.label == "recorded"
     said = "Serving is not recorded. Choose another scenario, or another backend."
     assert ask(view="walk", scenario="one_prompt", backend="recorded").error == said
     assert not ask(view="serving", scenario="one_prompt", backend="recorded").error

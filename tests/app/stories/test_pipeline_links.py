@@ -6,7 +6,7 @@ from pages import open_page, page_of
 from app.choices.links import read_link
 from app.stories import pipeline as pipelines
 from app.stories.pipeline import STORY
-from app.web import asking, carried
+from app.web import asking
 from kernels.run import backends
 
 SURVEY = backends.survey()
@@ -77,7 +77,7 @@ def test_the_kernel_beneath_is_the_tuned_one_in_any_order(monkeypatch):
 
 def test_an_index_of_another_page_is_not_carried_here():
     """Occupancy's `recorded` counts timelines."""
-    assert "recorded" not in carried.translated(page_of("pipeline"), {"kernel": "11_overlap", "recorded": "2"})
+    assert "recorded" not in asking.translated(page_of("pipeline"), {"kernel": "11_overlap", "recorded": "2"})
 
 
 def test_the_page_opens_from_an_old_link():

@@ -15,7 +15,7 @@ import pytest
 from app.parts.story import Story
 from app.store import disk
 from app.stories import STORIES
-from app.web import bundles, keys, making
+from app.web import bundles, making
 from explainers.story import encoding, stage
 from kernels.catalog import KERNELS
 from kernels.core.request import Request
@@ -223,8 +223,8 @@ def test_a_page_that_asks_for_something_else_drops_what_no_other_wants(story, jo
     one, two = get(story, "one", who="ann"), get(story, "two", who="ann")
     get(story, "two", who="ben")
     job = bundles._making[one.key].job
-    bundles.drop(one.key, "ann")
-    bundles.drop(two.key, "ann")
+    bundles.stop(one.key, "ann", forget=True)
+    bundles.stop(two.key, "ann", forget=True)
     assert job.done() and set(bundles._making) == {two.key} and not bundles._making[two.key].job.done()
     assert isinstance(get(story, "one", who="ann"), bundles.Waiting)  # and is told nothing of a stop
     jobs.let_go()
@@ -265,12 +265,12 @@ def test_what_is_no_bundles_name_is_told_and_kept_nowhere(story, jobs, cache, mo
 
 
 def test_a_new_recording_makes_bundles_anew(monkeypatch, tmp_path):
-    monkeypatch.setattr(keys, "RECORDINGS", tmp_path)
+    monkeypatch.setattr(making, "RECORDINGS", tmp_path)
     (tmp_path / "times.csv").write_text("1")
-    before = keys._recorded(-1)
-    assert keys._recorded(-2) == before
+    before = making._recorded(-1)
+    assert making._recorded(-2) == before
     (tmp_path / "times.csv").write_text("22")
-    assert keys._recorded(-1) == keys._recorded(-1) != before
+    assert making._recorded(-1) == making._recorded(-1) != before
 
 
 def test_a_failure_is_told_to_all_and_tried_again_later(story, jobs, monkeypatch):
@@ -313,14 +313,14 @@ def test_a_key_says_everything_that_a_bundle_depends_on(monkeypatch):
         replace(first, settings=tuple({**spec.settings(), "RESCALE": 0}.items())),
         replace(first, kernel=source),  # a comment is shown too
     ]
-    found = [keys.key_of("tiling", "", what, "a device") for what in (first, *others)]
-    found += [keys.key_of("tiling", "bytes", first, "a device"), keys.key_of("tiling", "", first, "another")]
-    found += [keys.key_of("compare", "", first, "a device"), keys.key_of("tiling", "", (first, 3), "a device")]
-    monkeypatch.setattr(keys, "_code", lambda: "other code")
-    found.append(keys.key_of("tiling", "", first, "a device"))
+    found = [making.key_of("tiling", "", what, "a device") for what in (first, *others)]
+    found += [making.key_of("tiling", "bytes", first, "a device"), making.key_of("tiling", "", first, "another")]
+    found += [making.key_of("compare", "", first, "a device"), making.key_of("tiling", "", (first, 3), "a device")]
+    monkeypatch.setattr(making, "_code", lambda: "other code")
+    found.append(making.key_of("tiling", "", first, "a device"))
     assert len(set(found)) == len(found)
     monkeypatch.undo()
-    assert keys.key_of("tiling", "", replace(first), "a device") == found[0]
+    assert making.key_of("tiling", "", replace(first), "a device") == found[0]
 
 
 def test_a_full_disk_is_told_in_a_sentence_and_tried_again(story, jobs, cache, monkeypatch):
@@ -348,5 +348,5 @@ def test_all_pages_of_a_browser_take_one_turn_in_the_queue(story, jobs, monkeypa
     monkeypatch.setattr(workers, "submit", noted)
     keys = {get(story, "one", who=who).key for who in ("b/1", "b/2", "c/1")}
     for who in ("b/1", "c/1", "b/2"):
-        bundles.drop(*keys, who)
+        bundles.stop(*keys, who, forget=True)
     assert said == [("submit", "b"), ("join", "b"), ("join", "b"), ("join", "c"), ("leave", "c"), ("leave", "b")]

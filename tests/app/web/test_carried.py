@@ -7,7 +7,7 @@ from pages import page_of
 
 from app.stories import STORIES
 from app.web import asking
-from app.web.carried import translated
+from app.web.asking import translated
 from explainers.story import picture
 from kernels.run import workers
 

@@ -102,7 +102,10 @@ def test_the_app_leaves_nothing(tmp_path, number):
     ended(process, token, number)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGHUP, marks=pytest.mark.slow), signal.SIGKILL])
+SLOW = [pytest.param(number, marks=pytest.mark.slow) for number in (signal.SIGINT, signal.SIGHUP)]
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, *SLOW])
 def test_whatever_uses_workers_leaves_nothing_that_they_started(tmp_path, number):
     (tmp_path / "blocked.py").write_text(BLOCKED)
     process, token = started([sys.executable, str(tmp_path / "blocked.py"), str(tmp_path / "running")], tmp_path)

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 from itertools import cycle
 from pathlib import Path
 from types import SimpleNamespace
@@ -95,13 +96,14 @@ def admitted():
 def test_no_request_is_a_fault(client, capfd):
     queries, headers, names, bodies = cycle(QUERIES), cycle(HEADERS), cycle(NAMES), cycle(BODIES)
     admittances = cycle(({}, admitted(), admitted()))
-    faults = []
+    faults, whole = [], os.environ[setting.VARIABLE] == "jail"  # the other sites differ in whom they admit
     for route in ROUTES:
         if isinstance(route, WebSocketRoute):
             continue
         for method in METHODS:
             taken = method in (route.methods or ())
-            for body in BODIES if taken and method == "POST" else [next(bodies) for _ in QUERIES] if taken else [b"x"]:
+            some = [next(bodies) for _ in (QUERIES if whole else QUERIES[::3])]
+            for body in BODIES if taken and method == "POST" else some if taken else [b"x"]:
                 path = "/".join(next(names) if part[:1] == "{" else part for part in route.path.split("/"))
                 given = {name: text.encode("latin-1") for name, text in (next(headers) | next(admittances)).items()}
                 answer = client.request(method, f"{path}{next(queries)}", content=body, headers=given)

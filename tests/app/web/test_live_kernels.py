@@ -6,7 +6,7 @@ import pytest
 from dropped import ONE_KERNEL
 
 from app.stories import STORIES
-from app.web import asking, keys
+from app.web import asking, making
 from explainers.story import encoding
 from kernels import catalog, families
 from kernels.run import workers
@@ -53,20 +53,20 @@ def test_a_stage_of_an_older_text_is_not_shown_for_the_new_one(folder):
     path = folder / f"{NAME}.cu"
     shutil.copy(ONE_KERNEL, path)
     story, older = STORIES["tiling"], ask()
-    key = keys.key_of("tiling", "", older.subject, "a device")
-    assert keys.key_of("tiling", "", ask().subject, "a device") == key
+    key = making.key_of("tiling", "", older.subject, "a device")
+    assert making.key_of("tiling", "", ask().subject, "a device") == key
     path.write_text(path.read_text() + "// a last line\n")
     newer = ask()
-    assert keys.key_of("tiling", "", newer.subject, "a device") != key
+    assert making.key_of("tiling", "", newer.subject, "a device") != key
     codes = encoding.decode(encoding.encode(story.make(newer.subject)))["codes"]
     assert "// a last line" in str(codes)
 
 
 def test_a_tab_with_other_kernels_follows_their_texts(folder):
     subject = asking.ask(STORIES["tiling"], {"kernel": "01_naive"}, workers.survey()).subject
-    before = keys.key_of("tiling", "bytes", subject, "a device")
+    before = making.key_of("tiling", "bytes", subject, "a device")
     shutil.copy(ONE_KERNEL, folder / f"{NAME}.cu")
-    assert keys.key_of("tiling", "bytes", subject, "a device") != before
+    assert making.key_of("tiling", "bytes", subject, "a device") != before
 
 
 def test_a_file_that_is_no_kernel_is_a_fault_and_leaves_the_others(folder):

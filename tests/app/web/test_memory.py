@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from app.web import server
-from kernels.run.workers import limits
+from kernels.run.workers import served
 
 POOL = "import app.serve, app.classroom.access, pyarrow; print(pyarrow.default_memory_pool().backend_name)"
 
@@ -31,7 +31,7 @@ def test_the_server_returns_memory_again_and_again(monkeypatch):
     def thread(target, daemon):
         return SimpleNamespace(start=lambda: begun.append(target))
 
-    monkeypatch.setattr(limits, "return_memory", return_memory)
+    monkeypatch.setattr(served, "return_memory", return_memory)
     monkeypatch.setattr(server, "TIDY", 0.0)
     monkeypatch.setattr(server, "threading", SimpleNamespace(Thread=thread))
     server.prepare()

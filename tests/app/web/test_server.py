@@ -125,13 +125,6 @@ def test_a_tab_is_asked_for_with_the_same_choices(client):
     assert said["error"] == "nothing is no tab of Why tiles." and "bundle" not in said
 
 
-@pytest.mark.parametrize("path", STORIES)
-def test_every_story_can_be_asked_for_without_saying_anything(client, jobs, path):
-    jobs.held = True
-    said = client.get(f"/wg/ask/{path}").json()
-    assert "error" not in said and said["waiting"]
-
-
 # ---- the browser's modules ----
 
 

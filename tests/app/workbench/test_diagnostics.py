@@ -4,7 +4,7 @@ import pytest
 
 from app.stories.workbench import STARTER
 from app.workbench import drafts, examine
-from app.workbench.diagnostics import place
+from app.workbench.examine import place
 from kernels import exercises, jail
 from kernels.run.backends import cpu
 

@@ -12,7 +12,7 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.testclient import TestClient
 
-from app.guards import faults
+from app.guards import audit
 from app.stories import STORIES
 from app.stories.workbench import STARTER
 from app.web import asking, server
@@ -114,8 +114,8 @@ def test_an_error_of_a_drafts_page_is_short_and_no_fault_of_ours(client, monkeyp
 
 
 def test_the_log_shortens_each_line(capfd):
-    faults.write(KeyError("x" * 10**5))
-    assert len(capfd.readouterr().err) < 2 * faults.LONGEST
+    audit.write(KeyError("x" * 10**5))
+    assert len(capfd.readouterr().err) < 2 * audit.MOST_WRITTEN
 
 
 # ---- questions at the same time ----

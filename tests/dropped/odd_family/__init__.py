@@ -15,7 +15,7 @@ class OddProblem(Problem):
     """Plots of sun: every sample of a plot is multiplied by the plot's gain, and each plot's light is added up."""
 
     plots: int = problem_field(3, "rows of samples", low=1, high=1000)
-    samples: int = problem_field(40, "samples of a plot", low=1, high=10000, formerly="ticks")
+    samples: int = problem_field(40, "samples of a plot", low=1, high=10000)
     seed: int = problem_field(0, "seed of the random inputs", low=0, high=2**32 - 1)
 
     title = "Odd"

@@ -65,6 +65,8 @@ def test_every_kernel_of_the_catalogue_can_be_shown(cpu_run, name):
     assert STORY.accepts(run.request.kernel)
     story = generic.explain(run)
     check(run, story)
+    given = {name for launch in run.request.plan.launches for name in launch.tensors}
+    assert {shown["name"] for shown in story.tensors} == given  # a problem may have more than a kernel takes
     for number, shown in enumerate(story.tensors):
         column, tensor = story.columns[f"tensor_{number}"], run.request.plan.tensor(shown["name"])
         assert len(column) == (shown["rows"] * shown["cols"] if shown["whole"] else 0)

@@ -150,11 +150,11 @@ def test_the_picture_brings_its_own_clock_and_strip():
     assert made["meta"]["frames"][0]["lines"] and len(made["columns"]["block"]) == 8
 
 
-@pytest.mark.parametrize("name", KERNELS)
-def test_every_kernels_grid_can_be_shown(name):
-    request = Request(KERNELS[name], KERNELS[name].problem_type())
-    made = grid.explain(request, schedules.schedule_of(request))
-    check(made, len(made.columns["block"]))
+def test_every_kernels_grid_can_be_shown():
+    for spec in KERNELS.values():
+        request = Request(spec, spec.problem_type())
+        made = grid.explain(request, schedules.schedule_of(request))
+        check(made, len(made.columns["block"]))
 
 
 # ---- the facts of a timeline ----

@@ -12,12 +12,12 @@ from explainers.charts import palette
 from explainers.models import softmax_rows, threads, tiling
 from explainers.stories.any_kernel.story import STORY as ANY_KERNEL
 from explainers.stories.bank_conflicts import bank_conflicts
-from explainers.stories.block_table import block_table, kv_heads, partitions
+from explainers.stories.block_table import partitions, walk
 from explainers.stories.coalescing.story import STORY as COALESCING
 from explainers.stories.compare import two_kernels
-from explainers.stories.precision import precision
+from explainers.stories.precision import rounding
 from explainers.stories.sparsity import story as sparsity_story
-from explainers.stories.tensor_cores import tensor_cores
+from explainers.stories.tensor_cores import story as fragments_story
 from explainers.story import axes, picture, probed
 from explainers.story.glossary import PHASES, phase_title
 from kernels.catalog import KERNELS, current
@@ -38,7 +38,7 @@ def test_the_declared_parts_are_drawn_each_refusal_has_a_reason_and_two_kernels_
     types = {spec.problem_type for spec in KERNELS.values()}
     assert {part for kind in types for part in kind.picture.values()} == {*"QKVSPO", *GRADIENTS}
     assert all(len(set(kind.picture.values())) == len(kind.picture) for kind in types)
-    for module in (tiling, softmax_rows, precision, tensor_cores, sparsity_story.STORY):
+    for module in (tiling, softmax_rows, rounding, fragments_story.STORY, sparsity_story.STORY):
         for spec in KERNELS.values():
             assert bool(module.refusal(spec)) != module.accepts(spec), (module.__name__, spec.name)
     assert softmax_rows.refusal(KERNELS["block_sparse"]).endswith("with more than a causal mask.")
@@ -49,9 +49,7 @@ def test_the_declared_parts_are_drawn_each_refusal_has_a_reason_and_two_kernels_
     [
         (tiling, DENSE, "03_flash"),
         (softmax_rows, DENSE, "03_flash"),
-        (block_table, PAGED, "paged_v1"),
-        (kv_heads, PAGED, "paged_v1"),
-        (partitions, ["paged_v2"], "paged_v2"),
+        (walk, PAGED, "paged_v1"),
         (bank_conflicts, SHARED, "lab_columns"),
         (COALESCING, list(KERNELS), "01_naive"),
         (ANY_KERNEL, ONCE, "01_naive"),
@@ -99,7 +97,7 @@ class UndeclaredProblem(GradientProblem):
 def test_a_kernel_that_writes_the_gradient_of_q_is_not_drawn_as_if_it_wrote_o(variant, problem_type, lacking):
     """The axes of dQ are the axes of O, so only the problem can tell the two apart."""
     spec = replace(variant("03_flash", '"q", "k", "v", "o"', '"q", "k", "v", "dq"'), problem_type=problem_type)
-    drawing = (tiling, softmax_rows, precision, tensor_cores, sparsity_story.STORY)
+    drawing = (tiling, softmax_rows, rounding, fragments_story.STORY, sparsity_story.STORY)
     assert not [module.__name__ for module in drawing if module.accepts(spec)]
     assert f"03_flash has no tensor for {lacking}." in tiling.refusal(spec) == softmax_rows.refusal(spec)
     assert "O" not in picture.places(probed.sample(spec)).values() and ANY_KERNEL.accepts(spec)
@@ -109,8 +107,8 @@ def test_a_paged_kernel_without_a_declared_o_is_refused_though_its_axes_fit(vari
     spec = variant("paged_v1", "PROBE_MARK", "PROBE_MARK")  # a copy, which no cache knows
     declared = {name: part for name, part in spec.problem_type.picture.items() if part != "O"}
     undeclared = type("PagedGradientProblem", (spec.problem_type,), {"picture": declared})
-    assert not any(m.accepts(replace(spec, problem_type=undeclared)) for m in (block_table, partitions, kv_heads))
-    assert block_table.accepts(KERNELS["paged_v1"])
+    assert not any(m.accepts(replace(spec, problem_type=undeclared)) for m in (walk, partitions))
+    assert walk.accepts(KERNELS["paged_v1"])
 
 
 GRADIENTS = ("dO", "dP", "dS", "delta", "dQ", "dK", "dV")
@@ -128,10 +126,10 @@ def test_weights_in_a_tensor_without_a_part_are_not_said_to_stay_in_registers(mo
 def test_more_than_a_story_shows_keeps_a_kernel_and_an_unknown_family_has_the_generic_view(with_more, monkeypatch):
     for module in (tiling, softmax_rows, two_kernels, COALESCING, bank_conflicts, ANY_KERNEL):
         assert module.accepts(with_more)
-    assert not block_table.accepts(with_more) and not partitions.accepts(with_more) and not kv_heads.accepts(with_more)
+    assert not walk.accepts(with_more) and not partitions.accepts(with_more)
     spec = odd_kernel(monkeypatch)
     assert ANY_KERNEL.accepts(spec)
-    assert not any(module.accepts(spec) for module in (tiling, softmax_rows, block_table, partitions, kv_heads))
+    assert not any(module.accepts(spec) for module in (tiling, softmax_rows, walk, partitions))
 
 
 def test_no_explainer_names_a_kernel_every_mark_has_a_title_and_the_palette_differs_within_a_role():

@@ -35,7 +35,8 @@ def test_a_stage_comes_back_as_json_knows_it_and_its_columns_as_float32():
     back = there_and_back(stage.Stage("A headline", frames, [view], tone="good"))
     assert (back["headline"], back["tone"], back["step"]) == ("A headline", "good", 0)
     (shown,) = back["views"]
-    assert shown["meta"] == {"n": 3, "rect": [0, 1, 2, 3]} and (shown["kind"], shown["side"]) == ("matrices", 1)
+    assert shown["meta"] == {"n": 3, "rect": [0, 1, 2, 3], "frames": frames}  # of the stage, as it has none
+    assert (shown["kind"], shown["side"]) == ("matrices", 1)
     assert shown["columns"]["q"].dtype == np.float32 and shown["columns"]["q"].tolist() == [0, 1, 2, 3, 4, 5]
     assert shown["columns"]["none"].size == 0
     assert np.array_equal(shown["columns"]["k"], [1.5, np.nan, np.inf], equal_nan=True)

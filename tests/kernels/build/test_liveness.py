@@ -4,7 +4,7 @@ import pytest
 from conftest import one_of_each_family
 
 from kernels.build import disassembly
-from kernels.build.liveness import Instruction, branch_target, live_registers, reads_and_writes
+from kernels.build.disassembly import Instruction, branch_target, live_registers, reads_and_writes
 from kernels.catalog import KERNELS
 
 

@@ -6,9 +6,9 @@ from dataclasses import replace
 import pytest
 
 from kernels.catalog import KERNELS, load_kernel
-from kernels.core import plan_tables
-from kernels.core.devices import Waits, waits_of_copy, waits_of_launch
+from kernels.core import frontmatter
 from kernels.core.launch import Copy
+from kernels.core.planning import Waits, waits_of_copy, waits_of_launch
 from kernels.errors import FrontMatterError
 from kernels.families.ring.problem import RingProblem
 
@@ -75,7 +75,7 @@ def test_a_mistake_in_a_plan_names_its_place(tmp_path, old, new, said):
     ],
 )
 def test_all_tables_of_a_plan_share_one_limit_of_steps(more):
-    scratch, copies = plan_tables.scratch("x.cu", tomllib.loads(more)), plan_tables.copies("x.cu", tomllib.loads(more))
+    scratch, copies = frontmatter.scratch("x.cu", tomllib.loads(more)), frontmatter.copies("x.cu", tomllib.loads(more))
     spec = replace(RING, scratch=(*RING.scratch, *scratch), copy_texts=(*RING.copy_texts, *copies))
     with pytest.raises(FrontMatterError, match="A plan has at most 4,096"):
         spec.plan(RingProblem(gpus=2))
@@ -83,7 +83,7 @@ def test_all_tables_of_a_plan_share_one_limit_of_steps(more):
 
 @pytest.mark.parametrize("key", ["launches", "copies"])
 def test_a_comment_has_a_limit_of_tables(key):
-    table = {key: [{}] * (plan_tables.MOST_TABLES + 1)}
-    read = plan_tables.copies if key == "copies" else lambda file, table: plan_tables.launches(file, "", True, table)
+    table = {key: [{}] * (frontmatter.MOST_TABLES + 1)}
+    read = frontmatter.copies if key == "copies" else lambda file, table: frontmatter.launches(file, "", True, table)
     with pytest.raises(FrontMatterError, match=f"{key} has 65 tables"):
         read("x.cu", table)

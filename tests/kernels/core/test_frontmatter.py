@@ -10,7 +10,7 @@ import pytest
 
 from kernels import catalog
 from kernels.catalog import KERNELS, load_kernel
-from kernels.core import frontmatter, plan_tables
+from kernels.core import frontmatter
 from kernels.core.scope import Scope
 from kernels.core.toml_tables import completed
 from kernels.errors import FrontMatterError, ProblemError
@@ -310,8 +310,8 @@ def test_the_guide_lists_exactly_the_keys_that_are_read():
     there = set(frontmatter.KEYS) - {"constants", "scratch", "launches", "tuned", "conditions"}
     for table, keys in (
         ("constants.NAME", frontmatter.CONSTANT_KEYS),
-        ("scratch.NAME", plan_tables.SCRATCH_KEYS),
-        ("launches", plan_tables.LAUNCH_KEYS),
+        ("scratch.NAME", frontmatter.SCRATCH_KEYS),
+        ("launches", frontmatter.LAUNCH_KEYS),
         ("conditions[]", frontmatter.CONDITION_KEYS),
     ):
         there |= {f"{table}.{key}" for key in keys}
@@ -379,8 +379,8 @@ ODD_VALUES = [3, -1, 2.5, True, "x", "", [], [[]], [1, "x"], [{}], {}, {"x": 1},
 PLACES = [
     *((key,) for key in frontmatter.KEYS),
     *(("constants", "WIDTH", key) for key in frontmatter.CONSTANT_KEYS),
-    *(("scratch", "sums", key) for key in plan_tables.SCRATCH_KEYS),
-    *(("launches", 0, key) for key in plan_tables.LAUNCH_KEYS),
+    *(("scratch", "sums", key) for key in frontmatter.SCRATCH_KEYS),
+    *(("launches", 0, key) for key in frontmatter.LAUNCH_KEYS),
     *(("launches", 0, "args", n) for n in range(6)),
     ("launches", 0, "args", 5, "struct", 0),
     ("launches", 0, "grid", 0),

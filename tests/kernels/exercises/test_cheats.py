@@ -7,7 +7,7 @@ import pytest
 
 from kernels import exercises
 from kernels.build import cpp
-from kernels.build.plain import symbols
+from kernels.build.plain import toolchain
 from kernels.build.plain.toolchain import Toolchain
 from kernels.catalog import KERNELS
 from kernels.errors import BuildError
@@ -415,9 +415,9 @@ def test_an_object_file_calls_no_other_function_of_the_runtime(name, tmp_path):
         assert cpp.run([*cpp.cpp_compiler(), "-c", str(source), "-o", str(unit)]).returncode == 0
         if called == name:
             with pytest.raises(BuildError, match=f"calls {name}, which is no function of device code"):
-                symbols.close(KERNELS["03_flash"], unit)
+                toolchain.close(KERNELS["03_flash"], unit)
         else:
-            symbols.close(KERNELS["03_flash"], unit)
+            toolchain.close(KERNELS["03_flash"], unit)
 
 
 def test_no_macro_of_the_compiler_differs_between_the_builds():

@@ -8,7 +8,7 @@ from kernels import exercises
 from kernels.__main__ import main
 from kernels.catalog import current, load_kernel
 from kernels.errors import ProblemError
-from kernels.exercises import costs, grade, grading
+from kernels.exercises import grade, grading
 from kernels.exercises.exercise import FOLDER, Limit
 
 ALL = exercises.listed()
@@ -82,7 +82,7 @@ def _assert_evidence(name, number):
 
 
 def _count(found, allowed, conflicts=0, **limit):
-    return costs.Count(Limit(**limit), found, allowed, 40, "k_tile", found // 2, found // 64, conflicts)
+    return grading.Count(Limit(**limit), found, allowed, 40, "k_tile", found // 2, found // 64, conflicts)
 
 
 def test_a_count_names_its_line_and_kind_and_limits_name_a_kernel_of_ours():
@@ -98,7 +98,7 @@ def test_a_count_names_its_line_and_kind_and_limits_name_a_kernel_of_ours():
     assert _count(1280, 1280, 0, count="sectors").ok
     for one in ALL.values():
         assert all(not limit.of or limit.of in current().kernels for limit in one.limits)
-        assert all(limit.count in costs.SPACES for limit in one.limits)
+        assert all(limit.count in grading.SPACES for limit in one.limits)
 
 
 def test_an_answer_that_does_not_compile_has_its_line_and_none_brings_a_launch_of_its_own():

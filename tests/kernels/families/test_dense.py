@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from kernels.core.fields import former_names, with_former_names
 from kernels.errors import ProblemError
 from kernels.families.dense import DenseProblem
 
@@ -57,11 +56,6 @@ def test_an_impossible_value_is_refused_with_field_and_value(field, value):
 def test_causal_halves_the_scores():
     assert DenseProblem(seq_len=10, num_heads=1).score_count == 100
     assert DenseProblem(seq_len=10, num_heads=1, causal=True).score_count == 55
-
-
-def test_the_former_name_of_num_heads_is_known():
-    assert former_names(DenseProblem) == {"heads": "num_heads"}
-    assert with_former_names(DenseProblem, {"num_heads": 3}) == {"num_heads": 3, "heads": 3}
 
 
 def test_a_width_is_a_number_of_heads():

@@ -16,8 +16,8 @@ from kernels.core.request import Request
 from kernels.core.scope import Scope
 from kernels.errors import OutOfBlocks, ProblemError
 from kernels.families.paged.cache import CacheCopyProblem, CacheWriteProblem
+from kernels.families.paged.fields import K_STREAM, V_STREAM, random_rows
 from kernels.families.paged.problem import PagedProblem
-from kernels.families.paged.rows import K_STREAM, V_STREAM, random_rows
 from kernels.kv_cache.layout import Layout
 from kernels.kv_cache.manager import Event, KVCache, play
 from kernels.kv_cache.scenarios import PRESETS, read_events, write_event

@@ -10,7 +10,7 @@ import pytest
 from kernels.build import Mode, build
 from kernels.catalog import current
 from kernels.core.request import Request
-from kernels.core.signatures import without_comments
+from kernels.core.sources import without_comments
 from kernels.errors import ProblemError
 
 ROOT = Path(__file__).parents[3]
@@ -89,5 +89,6 @@ def test_no_rung_spills_and_no_product_is_serialised(spec, problem):
     request = Request(spec, problem, tuple(spec.settings_for(problem).items()))
     made = build(spec, request.defines, Mode.TIMED, "sm_90a")
     allowed = SPILLS.get((spec.name, problem.causal), 0) if problem.head_dim == 128 else 0
-    assert all(fact.spill_bytes <= allowed for fact in made.facts), made.facts
+    assert {step.entry for step in request.plan.launches} <= {fact.entry for fact in made.facts}
+    assert all(8 <= fact.registers <= 255 and fact.spill_bytes <= allowed for fact in made.facts), made.facts
     assert "C75" not in made.log

@@ -5,7 +5,6 @@ import pytest
 
 from kernels.catalog import KERNELS, current
 from kernels.core.dtypes import element_type
-from kernels.core.fields import fields_of, former_names
 from kernels.core.request import Request
 from kernels.core.scope import Scope
 from kernels.core.tensors import Initial, Role
@@ -266,21 +265,6 @@ def test_torch_is_only_asked_for_contexts_of_one_length_without_alibi():
     for odd in (PagedProblem((20, 21)), PagedProblem((20, 20), alibi=True)):
         with pytest.raises(PeerUnavailable, match="contexts of one length without ALiBi"):
             odd.peer_inputs(odd.inputs())
-    assert problem.bench_columns == {
-        "seq_len": 20,
-        "batch": 2,
-        "num_heads": 8,
-        "num_kv_heads": 2,
-        "head_dim": 64,
-        "causal": False,
-        "dtype": "float32",
-    }
-    assert PagedProblem((20, 21)).bench_columns == {}
-
-
-def test_the_former_name_of_head_dim_is_known():
-    kinds = [kind for kind in CLASSES.values() if "head_dim" in fields_of(kind)]
-    assert len(kinds) == 6 and all(former_names(kind) == {"head_size": "head_dim"} for kind in kinds)
 
 
 def test_v1_and_v2_log_the_same_walk_from_the_same_lines():

@@ -14,10 +14,8 @@ from kernels.core.request import Request
 from kernels.core.scope import Scope
 from kernels.errors import PeerUnavailable, ProblemError
 from kernels.families.paged.cache import Fp8WriteProblem, to_fp8
-from kernels.families.paged.cascade import COLUMNS, CascadeProblem
-from kernels.families.paged.fields import FP8_MAX
-from kernels.families.paged.ranges import RangesProblem
-from kernels.families.paged.rows import K_STREAM, V_STREAM
+from kernels.families.paged.fields import FP8_MAX, K_STREAM, V_STREAM
+from kernels.families.paged.ranges import COLUMNS, CascadeProblem, RangesProblem
 from kernels.kv_cache.scenarios import PRESETS
 from kernels.kv_cache.work_list import FIELDS, work_list
 from kernels.run import execute
@@ -208,19 +206,6 @@ def test_the_warps_that_multiply_pass_the_same_marks(name):
 # ---- results ----
 
 
-@pytest.mark.parametrize("case", PROBLEMS)
-def test_two_runs_and_a_run_in_the_opposite_order_are_the_same_to_the_bit(case):
-    request = Request(V3, PROBLEMS[case])
-    made, plan, arrays = execute.prepare(request, execute.Mode.TIMED)
-    outputs = []
-    for reversed_order in (False, False, True):
-        arrays["o"][:], arrays["lse"][:] = np.nan, np.nan
-        execute.backends.module("cpu").launch(made, plan, arrays, request.scope, None, reversed_order)
-        outputs.append((arrays["o"].tobytes(), arrays["lse"].tobytes()))
-        assert not arrays["arrived"].any()  # the counters are as they were
-    assert len(set(outputs)) == 1 and not np.isnan(arrays["o"].astype(np.float32)).any()
-
-
 def test_slots_without_a_token_hold_nan_and_none_comes_through():
     for problem in PROBLEMS.values():
         arrays = problem.inputs()
@@ -407,17 +392,20 @@ def test_a_cascade_gives_what_v3_gives_over_the_same_cache_within_rounding(case)
     assert np.allclose(cascade.arrays["lse"], plain.arrays["lse"], atol=1e-5)
 
 
-@pytest.mark.parametrize("case", SHARED)
-def test_two_cascades_are_the_same_to_the_bit_and_leave_the_counters_as_they_were(case):
-    request = Request(CASCADE, SHARED[case])
+ALL = [*((V3, problem) for problem in PROBLEMS.values()), *((CASCADE, problem) for problem in SHARED.values())]
+
+
+@pytest.mark.parametrize(("spec", "problem"), ALL, ids=[*PROBLEMS, *SHARED])
+def test_two_runs_and_a_run_in_the_opposite_order_are_the_same_to_the_bit(spec, problem):
+    request = Request(spec, problem)
     made, plan, arrays = execute.prepare(request, execute.Mode.TIMED)
     outputs = []
-    for reversed_order in (False, True):
+    for reversed_order in (False, False, True):
         arrays["o"][:], arrays["lse"][:] = np.nan, np.nan
         execute.backends.module("cpu").launch(made, plan, arrays, request.scope, None, reversed_order)
-        outputs.append(arrays["o"].tobytes() + arrays["lse"].tobytes())
-        assert not arrays["arrived"].any()
-    assert len(set(outputs)) == 1
+        outputs.append((arrays["o"].tobytes(), arrays["lse"].tobytes()))
+        assert not arrays["arrived"].any()  # the counters are as they were
+    assert len(set(outputs)) == 1 and not np.isnan(arrays["o"].astype(np.float32)).any()
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from waiting import command_of
 
-from kernels.build import cpp_compiler
-from kernels.jail import Limits, confine, roots
+from kernels.build import child, cpp_compiler
+from kernels.jail import Limits, confine
 
 HERE = Path(__file__).parent
 LIMITS = Limits(seconds=20, memory_bytes=2**30, file_bytes=0, output_bytes=2**16, forks=False)
@@ -36,7 +36,7 @@ def neighbour():
 
 @pytest.fixture
 def jailed(engine, program):
-    reads = [program, *roots.libraries(program)]
+    reads = [program, *child.libraries(program)]
 
     def run(threat, target="", limits=LIMITS):
         return confine([str(program), threat, str(target)], reads=reads, limits=limits)
@@ -125,7 +125,7 @@ def test_an_endless_loop_a_flood_and_its_own_end_are_reported_at_the_limits(jail
 
 
 def test_nothing_of_it_survives(engine, program):
-    reads = [program, *roots.libraries(program)]
+    reads = [program, *child.libraries(program)]
     confine([str(program), "survives", ""], reads=reads, limits=Limits(seconds=2, file_bytes=0))
     time.sleep(0.2)
     assert not [path for path in Path("/proc").glob("[0-9]*") if str(program) in command_of(path.name)]

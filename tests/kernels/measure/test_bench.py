@@ -82,11 +82,6 @@ def test_width_chooses_the_heads_and_what_is_no_whole_number_of_them_is_skipped(
     assert bench_rows.skipped_row(odd)["status"] == "skipped" and bench_rows.skipped_row(odd)["title"] == "Attention"
 
 
-def test_a_field_may_be_swept_by_the_name_that_it_once_had():
-    old, new = (sweeps.points(["03_flash"], [(name, ["4", "8"])], []) for name in ("heads", "num_heads"))
-    assert old == new and [point.problem.num_heads for point in old] == [4, 8]
-
-
 def test_batch_and_seq_len_of_a_paged_problem_are_its_sequences():
     (point,) = sweeps.points(["paged_v2"], [("batch", ["3"])], [("seq_len", "100"), ("num_kv_heads", "4")])
     assert point.problem.context_lens == (100, 100, 100) and point.problem.num_kv_heads == 4
@@ -413,13 +408,6 @@ def test_what_a_problem_makes_itself_is_not_written():
     assert json.loads(bench_rows.problem_text(given))["block_tables"] == [[3, 1]]
 
 
-def test_the_points_of_some_kernels_are_those_of_all_that_are_theirs():
-    every = [p for p in bench.recorded_points() if isinstance(p, Point)]
-    some = [p for p in bench.recorded_points(["paged_v3"]) if isinstance(p, Point)]
-    assert {p.name for p in some if not p.is_peer} == {"paged_v3"} and set(some) <= set(every)
-    assert {p for p in every if p.name == "paged_v3"} <= set(some)
-
-
 # ---- taking turns ----
 
 
@@ -456,8 +444,8 @@ def gpu_of_names(monkeypatch):
     monkeypatch.setattr(protocol, "_sampled", sample)
     monkeypatch.setattr(protocol.gpu, "errors", contextlib.nullcontext)
     monkeypatch.setattr(protocol.load, "sustained", lambda enqueuers, before, once_us: HOT)
-    monkeypatch.setattr(protocol.clock, "time_runs", time_runs)
-    monkeypatch.setattr(protocol.clock, "state", lambda: (1, 2, 3))
+    monkeypatch.setattr(protocol.load, "time_runs", time_runs)
+    monkeypatch.setattr(protocol.load, "state", lambda: (1, 2, 3))
     return sampled
 
 
@@ -479,13 +467,13 @@ def test_a_point_alone_is_sampled_in_one_turn(gpu_of_names):
 
 
 def test_one_whose_runs_fail_leaves_the_others_their_times(gpu_of_names, monkeypatch):
-    def time_runs(enqueuers, runs, before=None, of=protocol.clock.time_runs):
+    def time_runs(enqueuers, runs, before=None, of=protocol.load.time_runs):
         if before and before() == "01_naive":
             raise protocol.RunError("It fell.")
         return of(enqueuers, runs, before)
 
     monkeypatch.setattr(protocol.load, "sustained", lambda enqueuers, before, once_us: HOT)
-    monkeypatch.setattr(protocol.clock, "time_runs", time_runs)
+    monkeypatch.setattr(protocol.load, "time_runs", time_runs)
     made = protocol.measure_in_turns([Point(name, PROBLEM) for name in ("03_flash", "01_naive", "02_tiled")])
     assert [(timing.status, timing.reason) for timing in made] == [("ok", ""), ("failed", "It fell."), ("ok", "")]
     each = protocol.MOST_RUNS // protocol.TURNS  # 02_tiled waited for room, so it has its turns
@@ -497,7 +485,7 @@ def test_every_time_has_a_sustained_one_and_it_may_be_added_without_turns(gpu_of
     points = [Point(name, PROBLEM) for name in ("03_flash", "sdpa_efficient", "sdpa_math")]
     assert [made.sustained for made in protocol.measure_in_turns(points)] == [HOT, HOT, None]
     gpu_of_names.clear()
-    for made in (protocol.sustain(points), protocol.sustain(points[:1])):
+    for made in (protocol.measure_in_turns(points, 0), protocol.measure_in_turns(points[:1], 0)):
         assert made[0].sustained == HOT and made[0].median_us is None and made[0].status == "ok"
     assert gpu_of_names == []  # nothing was timed rested
 
@@ -666,7 +654,6 @@ def test_the_printed_report_names_problem_time_and_what_has_none():
     said = "\n".join(reports.report_lines(reports.report(bench_rows.table(rows), WHERE)))
     assert "Attention: seq_len 128, batch 1, num_heads 2" in said and "10.00 us (9.00 to 12.00)" in said
     assert "03_flash: failed. It fell." in said and "x 1.000" in said
-    assert "'nope' has no time here" in reports.report(bench_rows.table(rows), WHERE, "nope").complaint
 
 
 @pytest.mark.parametrize(

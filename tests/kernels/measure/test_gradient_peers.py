@@ -8,8 +8,8 @@ from kernels.core.reference import on_host
 from kernels.errors import PeerUnavailable
 from kernels.families.backward.problem import SixteenBitGradientProblem
 from kernels.families.tensor_cores.problem import SixteenBitProblem
-from kernels.measure import gradient_peers, peers
-from kernels.measure.gradient_peers import OPERATORS, GradientPeer, Saved, rival
+from kernels.measure import peers
+from kernels.measure.peers import OPERATORS, GradientPeer, Saved, rival
 
 SHAPE = (1, 2, 256, 64)
 
@@ -54,7 +54,7 @@ def test_grouped_heads_are_copies_whose_gradients_are_added_up(layout, monkeypat
         o, leaves = saved.rest
         return torch.autograd.grad(o, leaves, saved.do)
 
-    monkeypatch.setitem(gradient_peers.OPERATORS, "sdpa_flash", (forward, backward))
+    monkeypatch.setitem(peers.OPERATORS, "sdpa_flash", (forward, backward))
     problem = SixteenBitGradientProblem(seq_len=20, num_heads=4, num_kv_heads=2, causal=True, layout=layout)
     peer = OnCpu(problem)
     made = peer._backward(peer._saved(peer.tensors))

@@ -8,7 +8,7 @@ import pytest
 
 from kernels import catalog
 from kernels.errors import BackendUnavailable
-from kernels.families.lab import ColumnsProblem
+from kernels.families.lab.tiles import ColumnsProblem
 from kernels.measure import hierarchy
 from kernels.recordings import tables
 from kernels.run import workers

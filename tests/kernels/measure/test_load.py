@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from kernels.measure import clock, load, rings
+from kernels.measure import load, rings
 from kernels.measure.rings import GpuState
 
 
@@ -44,7 +44,7 @@ def device(monkeypatch):
     cuda = SimpleNamespace(Event=Event, runtime=runtime, get_elapsed_time=elapsed)
     monkeypatch.setitem(sys.modules, "cupy", SimpleNamespace(cuda=cuda))
     monkeypatch.setattr(load, "time", SimpleNamespace(perf_counter=perf_counter, sleep=sleep))
-    monkeypatch.setattr(clock, "under_load", reading)
+    monkeypatch.setattr(load, "under_load", reading)
     made.run = run
     return made
 
@@ -66,14 +66,14 @@ def test_a_run_shorter_than_its_launch_is_timed_in_batches(device, monkeypatch):
         device.now += 0.004
         return [5.0] * runs
 
-    monkeypatch.setattr(clock, "time_runs", time_runs)
-    monkeypatch.setattr(clock, "EVENTS_SECONDS", 1.0)  # Python is the slower one
+    monkeypatch.setattr(load, "time_runs", time_runs)
+    monkeypatch.setattr(load, "EVENTS_SECONDS", 1.0)  # Python is the slower one
     made = load.sustained([device.run], lambda: None, 5.0)
-    assert made.median_us == 5.0 and set(batches) == {clock.QUEUED} and made.clock is made.power is None
+    assert made.median_us == 5.0 and set(batches) == {load.QUEUED} and made.clock is made.power is None
 
 
 def test_all_take_turns_and_each_has_its_own_clock_and_power(device, monkeypatch):
-    monkeypatch.setattr(clock, "time_runs", lambda functions, runs: [2000.0] * runs)
+    monkeypatch.setattr(load, "time_runs", lambda functions, runs: [2000.0] * runs)
     order = []
 
     def runs_of(name):
@@ -100,12 +100,12 @@ def test_power_is_of_this_instant_where_nvml_knows_it(monkeypatch):
     nvml.nvmlDeviceGetFieldValues = lambda handle, fields: [field]
     monkeypatch.setitem(sys.modules, "pynvml", nvml)
     nvml.nvmlDeviceGetCurrentClocksThrottleReasons = lambda handle: {"GPU 0": 0x4, "GPU 1": 0x44}[handle]
-    monkeypatch.setattr(clock, "handle_of", lambda device: f"GPU {device}")
-    assert clock.under_load() == (1455, 690) and [clock.slowed(device) for device in range(2)] == [0x4, 0x44]
+    monkeypatch.setattr(load, "handle_of", lambda device: f"GPU {device}")
+    assert load.under_load() == (1455, 690) and [load.slowed(device) for device in range(2)] == [0x4, 0x44]
     field.nvmlReturn = 3
-    assert clock.under_load() == (1455, 500)
-    monkeypatch.setattr(clock, "handle_of", lambda _: None)
-    assert clock.under_load() == (None, None) and clock.state() == (None, None, None) and clock.slowed(0) is None
+    assert load.under_load() == (1455, 500)
+    monkeypatch.setattr(load, "handle_of", lambda _: None)
+    assert load.under_load() == (None, None) and load.state() == (None, None, None) and load.slowed(0) is None
 
 
 def test_the_state_of_a_gpu_counts_heat_apart_from_power_and_leaves_out_unknown_figures():

@@ -74,7 +74,7 @@ def test_what_does_not_fit_is_counted():
     full, few = marked(request)[0][0], marked(request, capacity=5)[0][0]
     made = pipelines.read(request, [few], 32, 1.0, 1.0, "made up", "today")
     assert made.lost == int((full.counts - 5).sum()) > 0 and made.marks.groupby(["block", "writer"]).size().max() == 5
-    assert "marks did not fit" in pipeline_bars.sentence(made, 0)
+    assert "marks did not fit" in pipeline_bars.sentence(made)
 
 
 # ---- times, made up ----
@@ -119,7 +119,7 @@ def test_a_coarse_clock_shows_in_the_residual():
     request = request_of("03_flash", seq_len=100)
     found, every, _ = marked(request)
     made = pipelines.read(request, made_up(request, found, jitter=40), every, 1.0, 1.0, "made up", "today")
-    assert 35 < made.residual_ns < 90 and "differ by at most" in pipeline_bars.sentence(made, 0)
+    assert 35 < made.residual_ns < 90 and "differ by at most" in pipeline_bars.sentence(made)
 
 
 def test_bars_lie_end_to_end(overlap):
@@ -162,9 +162,9 @@ def test_the_share_in_which_tensor_cores_are_fed():
     warps = marks[~marks.event.str.endswith("_done")]  # as of a kernel whose products are not asynchronous
     whole = pipelines.Pipeline(made.request, warps, made.writers, 32, 0, 1755.0, 1.0, 1.0, 1.0, "made up", "today")
     assert pipeline_bars.fed(whole, 0) == pytest.approx(0.8)  # 10 to 20, and 30 to the end
-    assert "Tensor cores of block 0 have something to do for at most 80.0%" in pipeline_bars.sentence(whole, 0)
+    assert "Tensor cores of block 0 have something to do for at most 80.0%" in pipeline_bars.sentence(whole)
     without = replace(whole, request=request_of("03_flash"))
-    assert pipeline_bars.fed(without, 0) is None and "ensor cores" not in pipeline_bars.sentence(without, 0)
+    assert pipeline_bars.fed(without, 0) is None and "ensor cores" not in pipeline_bars.sentence(without)
 
 
 def test_a_writer_whose_end_the_coarser_clock_says_early_has_a_last_bar_of_no_length(overlap):
@@ -203,7 +203,7 @@ def test_perfetto_reads_back_every_bar(overlap):
 
 
 def test_json_has_the_bars_and_the_observer_effect(overlap):
-    said = pipeline_bars.as_json(overlap, 0)
+    said = pipeline_bars.as_json(overlap)
     assert len(said["bars"]) == len(pipeline_bars.bars(overlap, 0)) and said["overhead"] == pytest.approx(0.08)
     assert said["kernel"] == "11_overlap" and said["problem"]["seq_len"] == 300
 

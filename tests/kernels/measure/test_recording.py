@@ -227,8 +227,12 @@ def test_a_rested_time_gains_a_sustained_one_and_stays(record, monkeypatch):
     rested = made.assign(sustained_us=[1.0, None, None, None])
     tables.save(rested, path, where)
     hot = Sustained(11.0, 10.0, 13.0, 1500, 690)
-    monkeypatch.setitem(RESULTS, protocol.sustain, lambda points: [replace(_timing(p), sustained=hot) for p in points])
-    assert record("bench") == [([point],) for point in every[1:]] and record("bench") == []
+
+    def sustained(points, turns):
+        return [replace(_timing(p), sustained=hot) for p in points]
+
+    monkeypatch.setitem(RESULTS, protocol.measure_in_turns, sustained)
+    assert record("bench") == [([point], 0) for point in every[1:]] and record("bench") == []
     now, _ = tables.load(path)
     assert list(now.sustained_us) == [1.0, 11.0, 11.0, 11.0] and list(now.sustained_clock[1:]) == [1500] * 3
     assert now.drop(columns=[*SUSTAINED]).equals(rested.drop(columns=[*SUSTAINED]))

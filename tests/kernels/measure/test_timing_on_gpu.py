@@ -147,4 +147,4 @@ def test_when_the_steps_of_each_writer_began(name):
         assert (shown.end_ns >= shown.start_ns).all() and shown.end_ns.max() <= whole + made.residual_ns
         fed = pipeline_bars.fed(made, int(block))
         assert 0 < fed <= 1 if spec.tensor_products else fed is None
-    print(pipeline_bars.sentence(made, 0))
+    print(pipeline_bars.sentence(made))

@@ -12,9 +12,8 @@ from kernels import catalog
 from kernels.core.cases import sample
 from kernels.core.problem import Case
 from kernels.errors import ProblemError
-from kernels.opening import command, host, matching, program, proposal
-from kernels.opening.conditions import multiples_of
-from kernels.opening.names import translated
+from kernels.opening import command, host, matching, proposal
+from kernels.opening.names import multiples_of, translated
 from kernels.run import execute
 from kernels.run.check import check_case
 
@@ -90,7 +89,7 @@ def test_an_unknown_part_is_a_question_and_nothing_is_written(tmp_path, capsys):
 def test_pointers_without_a_problem_are_refused_with_their_names():
     text = "__global__ void add(const float* left, float* right) { right[0] = left[0]; }"
     with pytest.raises(ProblemError, match="No problem fits the pointers float. left, float. right"):
-        command._fit(proposal.parameters_of(text, proposal.launches_of(text)), "")
+        command._fit(proposal.parameters_of(text, proposal.launches_of(text)))
 
 
 @pytest.mark.parametrize(
@@ -128,20 +127,20 @@ def test_launches_are_read_with_templates_variables_and_cooperative_calls():
         5,
     )
     assert (two.entry, two.grid, two.block, two.args, two.cooperative) == ("g", "8", "64", ("o", "n"), True)
-    assert program.program_text(text).count("\n") == text.count("\n")
+    assert host.program_text(text).count("\n") == text.count("\n")
 
 
 def test_a_program_without_an_end_names_its_limit(tmp_path, monkeypatch):
-    monkeypatch.setattr(program, "SECONDS", 1)
+    monkeypatch.setattr(host, "SECONDS", 1)
     with pytest.raises(Exception, match="takes more than 1 s"):
-        program.run("endless.cu", "int main() { for (volatile int i = 0;; ) i = i; }\n")
+        host.run("endless.cu", "int main() { for (volatile int i = 0;; ) i = i; }\n")
 
 
 def test_a_program_that_reads_a_file_outside_the_jail_gets_nothing(tmp_path):
     secret = tmp_path / "secret"
     secret.write_text("a secret")
     text = f'#include <cstdio>\nint main() {{ return fopen("{secret}", "r") ? 3 : 4; }}\n'
-    assert program.run("reads.cu", text).code == 4
+    assert host.run("reads.cu", text).code == 4
 
 
 WHOLE = """#include <cmath>
@@ -269,7 +268,7 @@ void run() { attention<<<N, 32>>>(q, k, v, o, N, head_dim, scale); }
 )
 def test_a_text_without_a_rest_proposes_the_condition_for_multiples(body, must):
     text = WALK.replace("BODY", body)
-    fit = command._fit(proposal.parameters_of(text, proposal.launches_of(text)), "")
+    fit = command._fit(proposal.parameters_of(text, proposal.launches_of(text)))
     assert multiples_of(fit, text) == must
 
 

@@ -15,7 +15,7 @@ from kernels.catalog import load_kernel
 from kernels.core.cases import sample
 from kernels.core.request import Request
 from kernels.core.scope import Scope
-from kernels.core.signatures import parameters
+from kernels.core.sources import parameters
 from kernels.run import execute
 from kernels.run.backends import cpu
 from kernels.run.plain import launches

@@ -7,7 +7,7 @@ import pytest
 
 from kernels.build.plain import ptx, refusals
 from kernels.build.plain.edits import cpu_text, device_text
-from kernels.core import plan_tables
+from kernels.core import frontmatter
 from kernels.errors import BuildError, FrontMatterError
 
 KERNEL = """__global__ void k(float* o) {
@@ -127,6 +127,6 @@ def test_an_entry_adds_no_other_text_to_a_build(entry):
     text = "template <int N> __global__ void k(float* o) { o[0] = N; }\n"
     launch = {"grid": [1], "block": [1], "args": ["o"]}
     for right in ("k<4 * 16 / 2, float>", "k<HEAD_DIM>", "k<std::size_t>"):
-        plan_tables.launches("k.cu", text, True, {"launches": [{"entry": right, **launch}]})
+        frontmatter.launches("k.cu", text, True, {"launches": [{"entry": right, **launch}]})
     with pytest.raises(FrontMatterError, match="It must be a kernel's name, or an instance such as"):
-        plan_tables.launches("k.cu", text, True, {"launches": [{"entry": entry, **launch}]})
+        frontmatter.launches("k.cu", text, True, {"launches": [{"entry": entry, **launch}]})

@@ -23,7 +23,7 @@ from kernels.core.scope import Scope
 from kernels.errors import BackendUnavailable, ProblemError, TraceError
 from kernels.families.dense import DenseProblem
 from kernels.measure import record
-from kernels.recordings import packed, run_files, run_index
+from kernels.recordings import packed, run_index
 from kernels.run import backends, execute
 from kernels.run.backends import recorded
 
@@ -300,16 +300,16 @@ def twins(folder, cpu_run):
     other = path.with_name(path.name.replace("03_flash", "03_twin"))
     shutil.copy(path, other)
     recordings_changed()
-    run_files.share_values()
+    run_index.share_values()
     return path, other
 
 
 def test_equal_values_are_in_one_file_and_a_second_call_changes_nothing(twins):
     before = [path.read_bytes() for path in twins]
     assert len(before[1]) < len(before[0])
-    held, whole = (run_files.read_trace(entry, ask(FLASH)) for entry in reversed(run_index.entries()))
+    held, whole = (run_index.read_trace(entry, ask(FLASH)) for entry in reversed(run_index.entries()))
     assert held.table.equals(whole.table)
-    run_files.share_values()
+    run_index.share_values()
     assert [path.read_bytes() for path in twins] == before
     assert [entry.holder for entry in run_index.entries()] == ["", twins[0].name]
 

@@ -10,7 +10,7 @@ import pytest
 from kernels.catalog import KERNELS
 from kernels.core.remembered import recordings_changed
 from kernels.core.request import Request
-from kernels.recordings import run_files, run_index, same_code, tables
+from kernels.recordings import run_index, same_code, tables
 from kernels.run import execute
 from kernels.run.backends import recorded
 from kernels.trace.probes import sites_of
@@ -75,7 +75,7 @@ def test_a_recording_of_the_same_machine_code_answers_with_its_probes_where_they
     changes({measured: {"kernel": NAME, "now": spec.code_hash, "probes": earlier}})
     (entry,) = run_index.of(spec)
     assert entry.path == path
-    moved = run_files.read_trace(replace(entry, code_hash=measured), request)
+    moved = run_index.read_trace(replace(entry, code_hash=measured), request)
     before, after = (sites.index(trace.table) for trace in (run.trace, moved))
     assert one in before and (after == np.array(earlier)[before]).all()
 

@@ -18,7 +18,7 @@ from kernels.families.paged import CacheCopyProblem, CacheWriteProblem, PagedPro
 from kernels.families.paged.fields import BLOCK_SIZES, DTYPES, HEAD_DIMS
 from kernels.run import check, execute, facts, races
 from kernels.run.backends import cpu
-from kernels.run.wrong.reason import Reason
+from kernels.run.wrong.found import Reason
 
 DENSE, PAGED = current().of_problem(DenseProblem), current().of_problem(PagedProblem)
 FAMILIES = {kernel.family for kernel in KERNELS.values()}

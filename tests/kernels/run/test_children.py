@@ -8,7 +8,7 @@ import pytest
 from front import of_dense
 
 from kernels import build
-from kernels.build import Mode, linking
+from kernels.build import Mode, nvrtc
 from kernels.catalog import load_kernel
 from kernels.core.request import Request
 from kernels.core.scope import Scope
@@ -130,20 +130,20 @@ def test_a_missing_linker_and_one_older_than_the_device_runtime_name_their_remed
     def missing(*_):
         raise RuntimeError("not there")
 
-    linking.runtime.cache_clear()
+    nvrtc.runtime.cache_clear()
     monkeypatch.setattr("cuda.pathfinder.find_static_lib", missing)
-    monkeypatch.setattr(linking, "_TOOLKIT", ())
+    monkeypatch.setattr(nvrtc, "_TOOLKIT", ())
     with pytest.raises(BackendUnavailable, match=r"libcudadevrt.a\) was not found. .* Choose the recorded backend"):
-        linking.runtime()
-    linking.runtime.cache_clear()
+        nvrtc.runtime()
+    nvrtc.runtime.cache_clear()
     # nvJitLink 12.8 ended the process with a signal.
     (tmp_path / "include").mkdir()
     (tmp_path / "include" / "cuda.h").write_text("#define CUDA_VERSION 13000\n")
-    monkeypatch.setattr(linking, "runtime", lambda: f"{tmp_path}/lib64/libcudadevrt.a")
-    monkeypatch.setattr(linking, "_nvjitlink", lambda: SimpleNamespace(version=lambda: (12, 8)))
+    monkeypatch.setattr(nvrtc, "runtime", lambda: f"{tmp_path}/lib64/libcudadevrt.a")
+    monkeypatch.setattr(nvrtc, "_nvjitlink", lambda: SimpleNamespace(version=lambda: (12, 8)))
     said = r"mine.cu does not link: nvJitLink 12.8 cannot link \S*libcudadevrt.a of CUDA 13 for sm_120. Set"
     with pytest.raises(BuildError, match=said):
-        linking.linked("mine.cu", "sm_120", b"")
-    assert not linking.misfit("sm_90a")
-    monkeypatch.setattr(linking, "_nvjitlink", lambda: SimpleNamespace(version=lambda: (13, 0)))
-    assert not linking.misfit("sm_120")
+        nvrtc.linked("mine.cu", "sm_120", b"")
+    assert not nvrtc.misfit("sm_90a")
+    monkeypatch.setattr(nvrtc, "_nvjitlink", lambda: SimpleNamespace(version=lambda: (13, 0)))
+    assert not nvrtc.misfit("sm_120")

@@ -46,7 +46,6 @@ def test_list_names_every_kernel_with_its_fields_and_backends(listed):
         assert all({"name", "shape", "dtype", "axes", "role", "initial"} <= set(tensor) for tensor in kernel["tensors"])
         assert all({"entry", "item"} <= set(launch) for launch in kernel["launches"])
         if KERNELS[kernel["name"]].problem_type is KERNELS["01_naive"].problem_type:
-            assert kernel["problem"]["heads"] == kernel["problem"]["num_heads"]  # the name that it once had
             assert kernel["problem"]["head_dim"] == {
                 "default": 32,
                 "meaning": "numbers per query, key and value",
@@ -79,11 +78,7 @@ def test_run_writes_trace_and_arrays(tmp_path):
     assert {name: held[name].shape for name in "qkvo"} == dict.fromkeys("qkvo", (1, 2, 33, 32))
 
 
-def test_a_field_can_be_set_by_its_former_name_and_a_scope_names_a_range_of_items():
-    facts = json.loads(
-        kernels("run", "03_flash", "--backend", "cpu", "--set", "seq_len=17", "--set", "heads=3", "--json")
-    )
-    assert facts["problem"]["num_heads"] == facts["problem"]["heads"] == 3
+def test_a_scope_names_a_range_of_items():
     facts = json.loads(kernels("run", "01_naive", "--backend", "cpu", "--scope", "2:3", "--json"))
     assert (facts["scope"]["first"], facts["scope"]["count"]) == (2, 3)
 

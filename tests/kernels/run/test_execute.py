@@ -13,7 +13,7 @@ from kernels.core.request import Request
 from kernels.core.scope import Scope
 from kernels.errors import ProblemError, RunError, TooLargeError
 from kernels.families.dense import DenseProblem
-from kernels.families.lab import StreamProblem
+from kernels.families.lab.hierarchy import StreamProblem
 from kernels.run import execute
 from kernels.run.backends import Device, cpu, gpu
 

@@ -13,7 +13,7 @@ from waiting import gone, until
 from kernels.errors import RunError, RunTimeout, TooLargeError
 from kernels.run import workers
 from kernels.run.messages import decode
-from kernels.run.workers import frames, limits
+from kernels.run.workers import frames, served
 
 ROOT = Path(__file__).parents[3]
 
@@ -61,7 +61,7 @@ def test_an_honest_answer_above_the_limit_names_both_sizes(monkeypatch):
 def test_two_workers_leave_memory_to_the_machine(monkeypatch):
     sizes = {"SC_PHYS_PAGES": 2**22, "SC_PAGE_SIZE": 2**12}  # 16 GiB
     monkeypatch.setattr(os, "sysconf", sizes.get)
-    assert workers.CPU_WORKERS * limits.most_bytes() <= 2**33
+    assert workers.CPU_WORKERS * served.most_bytes() <= 2**33
 
 
 def test_a_worker_has_only_its_own_descriptors_and_may_reserve_address_space():
@@ -95,7 +95,7 @@ def test_no_page_of_a_worker_holds_the_command_line_of_the_server(monkeypatch, a
 
 
 def test_a_worker_takes_no_more_memory_than_its_limit(monkeypatch, anew):
-    monkeypatch.setattr(limits, "most_bytes", lambda: 2**28)
+    monkeypatch.setattr(served, "most_bytes", lambda: 2**28)
     with pytest.raises(TooLargeError, match=r"needs more memory than its worker may take \(.* GiB\).*smaller problem"):
         submit(tasks.take, 2**29)
     assert submit(tasks.take, 2**20) == 2**20

@@ -11,7 +11,7 @@ import pytest
 from faulty import pages
 
 from kernels import build, jail
-from kernels.build import Mode, confined, cpp
+from kernels.build import Mode, child, cpp
 from kernels.catalog import current, load_kernel
 from kernels.core.cases import sample
 from kernels.core.request import Request
@@ -366,7 +366,7 @@ def test_the_compiler_answers_alike_for_each_file_outside_of_its_jail(tmp_path, 
     said = set()
     for path in ("/etc/shadow", "/root", "/nonexistent"):
         (tmp_path / "a.cpp").write_text(f'#include "{path}"\n')
-        with confined.compiling(True):
+        with child.compiling(True):
             said.add(cpp.run(command, {"TMPDIR": str(tmp_path)}).stderr.replace(path, ""))
     assert len(said) == 1 and "the jail has no file of this name" in said.pop()
 

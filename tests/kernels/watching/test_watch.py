@@ -13,8 +13,7 @@ import pytest
 
 from kernels.run import workers
 from kernels.watching import command
-from kernels.watching.command import Change, lines
-from kernels.watching.look import look, request_of
+from kernels.watching.command import Change, lines, look, request_of
 
 ROOT = Path(__file__).parents[3]
 WORKFLOW = ROOT / "kernels" / "examples" / "ci.yml"
@@ -72,7 +71,7 @@ def test_a_save_of_the_file_or_a_header_is_seen_at_once_and_lines_without_a_chan
 
     seen = []
     with pytest.raises(KeyboardInterrupt):
-        for _ in command.saves(path, False, saved):
+        for _ in command.saves(path, saved):
             seen.append(path.read_text())
     assert seen == ["1", "1", "33"]
     assert lines([Change("registers", "32", "32", False)]) == ["No count and no value changed."]

@@ -35,14 +35,6 @@ export function placePages(count, { left = 0, top, width, height, em, high = 3.4
     top,
     bottom: top + rows * (h + gap) - gap,
     at: page => [left + (page % columns) * (w + gap), top + Math.floor(page / columns) * (h + gap)],
-    find(x, y) {
-      const column = Math.floor((x - left) / (w + gap)),
-        row = Math.floor((y - top) / (h + gap)),
-        page = row * columns + column;
-      if (column < 0 || column >= columns || row < 0 || page >= count) return null;
-      const [px, py] = this.at(page);
-      return x < px + w && y < py + h ? { page, x: x - px, y: y - py } : null;
-    },
   };
 }
 
@@ -58,14 +50,22 @@ export function placeTable(count, { left, top, width, em }) {
     h,
     em,
     at,
-    count,
     bottom: top + Math.ceil(Math.max(count, 1) / columns) * step - 4,
-    find(x, y) {
-      for (let entry = 0; entry < count; entry++) {
-        const [cx, cy] = at(entry);
-        if (x >= cx && x < cx + w - 3 && y >= cy && y < cy + h) return entry;
-      }
-      return -1;
-    },
   };
+}
+
+// From a page to another one.
+export function wayBetween(place, from, to) {
+  const [x0, y0] = place.at(from),
+    [x1, y1] = place.at(to),
+    half = place.w / 2,
+    gap = place.gap / 2;
+  return [
+    [x0 + half, y0],
+    [x0 + half, y0 - gap],
+    [x1 - gap, y0 - gap],
+    [x1 - gap, y1 - gap],
+    [x1 + half, y1 - gap],
+    [x1 + half, y1],
+  ];
 }

@@ -8,20 +8,29 @@ const TITLE = 1.4, // em: the title
   NOTE = 1.4, // em: the line under them
   HEAD = 1.25; // of small text: a line of a head
 
+/** @param {story.Bars} panel */
 const headLines = ({ columns, head }) => (columns.length ? 2 : head ? 1 : 0);
+/** @param {story.Bars} panel @param {PanelBox} box */
 const around = (panel, { em, small }) => (TITLE + (panel.note ? NOTE : 0)) * em + headLines(panel) * HEAD * small;
 
+/** @param {story.Bars} panel */
 const most = ({ bars, tall, columns }) =>
   bars.some(({ pieces }) => pieces.length) ? PIECES : tall ? TALL : columns.length ? MOST : BAR;
 
+/** @param {PanelBox} box */
 const leastOf = ({ narrow }) => (narrow ? NARROW : BAR);
 
+/** @param {story.Bars} panel @param {PanelBox} box */
 export function heights(panel, box) {
   const rows = panel.bars.length * box.em;
   return [around(panel, box) + leastOf(box) * rows, around(panel, box) + most(panel) * rows];
 }
 
-// The left edge and the width of each column between names and bars. A phone has the first one.
+/**
+ * The left edge and the width of each column between names and bars. A phone has the first one.
+ * @param {story.Bars} panel
+ * @param {PanelBox} box
+ */
 function placed({ columns, bars }, { em, x, wide, narrow, lines }) {
   const names = Math.max(...bars.map(({ name }) => wide(name, true))) + 0.6 * em;
   let left = x + names;
@@ -36,10 +45,11 @@ function placed({ columns, bars }, { em, x, wide, narrow, lines }) {
   return { shown, left };
 }
 
+/** @param {story.Bars} panel @param {PanelBox} box */
 export function draw(panel, box) {
   const { em, small, made, step, paint, wide, fit, lines, pale, ink, colour, x, y, width, id } = box,
     { bars, title, note, datum, now, head, key } = panel,
-    textOf = bar => (Array.isArray(bar.text) ? bar.text : [bar.text]),
+    textOf = (/** @type {story.Bar} */ bar) => (Array.isArray(bar.text) ? bar.text : [bar.text]),
     { shown, left } = placed(panel, box),
     longest = Math.max(...bars.map(bar => bar.value)) || 1,
     ends = Math.max(...bars.flatMap(textOf).map(text => wide(text, true))) + 0.6 * em,
@@ -51,6 +61,7 @@ export function draw(panel, box) {
     ),
     high = row - 0.25 * em;
   made.text(`${id} title`, [x, y + em, width], fit(title, width, true), { bold: true });
+  /** @type {(name: string, text: string, at: number, room: number, align: string) => void} */
   const headed = (name, text, at, room, align) =>
     lines(text, room, 2).forEach((line, k, all) =>
       made.text(`${name} ${k}`, [at, top - (all.length - k - 0.6) * HEAD * small, room], line, {
@@ -66,7 +77,7 @@ export function draw(panel, box) {
       line = upper + 0.5 * high + 0.36 * small,
       name = `${id} ${n}`,
       isNow = bar.now.includes(step),
-      fill = share => pale(bar.colour, share * (bar.strong || isNow ? 0.9 : 0.5)),
+      fill = (/** @type {number} */ share) => pale(bar.colour, share * (bar.strong || isNow ? 0.9 : 0.5)),
       text = textOf(bar)[step] ?? textOf(bar)[0],
       length = (bar.steps[step] ?? bar.value) * scale,
       pieces = bar.pieces[step] ?? 0;
@@ -105,7 +116,13 @@ export function draw(panel, box) {
       });
     bar.parts.forEach((part, k) => {
       const next = bar.parts[k + 1]?.start ?? bar.value,
-        piece = (what, from, to, texts, ink) => {
+        piece = (
+          /** @type {string} */ what,
+          /** @type {number} */ from,
+          /** @type {number} */ to,
+          /** @type {string[]} */ texts,
+          /** @type {string} */ ink,
+        ) => {
           const said = texts.find(one => (to - from) * scale > 1.1 * wide(one));
           if (said)
             made.text(`${name} ${what} ${k}`, [left + ((from + to) / 2) * scale, line], said, {

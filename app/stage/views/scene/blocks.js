@@ -113,8 +113,7 @@ function areas(panel, { made, em, id, number, columns: data }, { left, top, unit
         };
       return drawing ? { ...place, cell_row: r, cell_col: c } : place;
     },
-    isDrawn = (/** @type {Record<string, any>} */ { cell_row, cell_col }) =>
-      !!drawing.drawn[cell_row]?.includes(cell_col);
+    isDrawn = (/** @type {Thing} */ { cell_row, cell_col }) => !!drawing?.drawn[cell_row]?.includes(cell_col);
   made.add(`${id} blocks`, 'area', [left, top, cells[1] * whole[1] * unit, cells[0] * whole[0] * unit], {
     datum: { part },
     press(/** @type {Record<string, any>} */ thing) {

@@ -6,7 +6,10 @@ const HEAD = 1.4, // em: the title
   ROOM = 0.08; // of the scale, above and below the numbers
 
 /** @param {story.Columns} panel */
-const under = ({ notes }) => LINE * (1 + Math.max(...notes.map(lines => lines.length)));
+const under = ({ notes }) => LINE * (1 + Math.max(0, ...notes.map(lines => lines.length)));
+/** Of all steps, or of each.
+ * @template T @param {T[]} list @param {number} step */
+const ofStep = (list, step) => list[Math.min(step, list.length - 1)];
 
 /** @param {story.Columns} panel @param {PanelBox} box */
 export function heights(panel, { em }) {
@@ -18,10 +21,11 @@ export function heights(panel, { em }) {
 export function draw(panel, box) {
   const { exact, short } = box,
     { em, small, made, step, paint, wide, fit, colour, x, y, width, height, id } = box,
-    { part, title, notes, column, ranges, scale, name, bare, levels, pale, blanks, each } = panel,
+    { part, title, notes, column, ranges, scale, name, bare, levels, pale, blanks, each, framed, since, tips } = panel,
     values = box.columns[column],
+    made_yet = (/** @type {number} */ number) => !since || box.columns[since][number] <= step,
     [low, high] = scale,
-    [first, end] = ranges[step],
+    [first, end] = ofStep(ranges, step),
     left = x + Math.max(...scale.map(value => wide(short(value, 3)))) + 0.5 * em,
     [top, w] = [y + HEAD * em, x + width - left - 1],
     h = Math.min(height - (HEAD + under(panel) + 0.4) * em, MOST * em),
@@ -29,7 +33,7 @@ export function draw(panel, box) {
     up = (/** @type {number} */ value) =>
       top + h * (1 - (value - low) / (high - low) / (1 + 2 * ROOM) - ROOM / (1 + 2 * ROOM)),
     at = (/** @type {number} */ number) => left + (number - first) * unit;
-  made.text(`${id} title`, [x, y + 0.9 * em, width], fit(title[step], width, true), { bold: true });
+  made.text(`${id} title`, [x, y + 0.9 * em, width], fit(ofStep(title, step), width, true), { bold: true });
   pale.forEach(([from, to], n) => {
     const [start, stop] = [Math.max(from, first), Math.min(to, end)];
     if (start < stop)
@@ -39,7 +43,7 @@ export function draw(panel, box) {
   });
   for (let number = first; number < end && !bare.includes(step); number++) {
     const value = values[number];
-    if (!Number.isFinite(value)) continue;
+    if (!Number.isFinite(value) || !made_yet(number)) continue;
     const upper = Math.min(up(value), up(0));
     made.rect(
       `${id} bar ${number}`,
@@ -60,10 +64,16 @@ export function draw(panel, box) {
         ...{ stroke: paint.text, width: 1.5, dash: dashed ? [3, 4] : [] },
       });
   });
+  if (framed[step]?.length)
+    made.rect(`${id} framed`, [at(framed[step][0]), top, (framed[step][1] - framed[step][0]) * unit, h], {
+      ...{ stroke: paint.text, width: 2, ease: 'both' },
+    });
   const line = (/** @type {number} */ n) => top + h + (n + 0.95) * LINE * em;
   made.text(`${id} first`, [left, line(0)], `${name} ${first}`);
   made.text(`${id} last`, [left + w, line(0)], `${end - 1}`, { align: 'right' });
-  notes[step].forEach((text, n) => made.text(`${id} note ${n}`, [left, line(n + 1), w], text, { bold: true }));
+  (ofStep(notes, step) ?? []).forEach((text, n) =>
+    made.text(`${id} note ${n}`, [left, line(n + 1), w], text, { bold: true }),
+  );
   made.add(`${id} area`, 'area', [left, top, w, h], {
     datum: { part },
     grid: {
@@ -71,8 +81,11 @@ export function draw(panel, box) {
       thing: (/** @type {number} */ number) => ({ part, [name]: first + number }),
       tip(/** @type {number} */ number) {
         const value = values[first + number],
-          said = Number.isNaN(value) ? blanks[Math.floor((first + number) / each)] : `${panel.noun} ${exact(value)}`;
-        return `${name} ${first + number}${said}`;
+          said =
+            Number.isNaN(value) || !made_yet(first + number)
+              ? blanks[Math.floor((first + number) / each)]
+              : `${panel.noun} ${exact(value)}`;
+        return `${tips[first + number] ?? `${name} ${first + number}`}${said}`;
       },
     },
   });

@@ -9,7 +9,8 @@ const TITLE = 1.55, // em: the title of a group
   AXIS = 1.9,
   LINE = 1.25; // em: a line of the note
 
-const number = value => value.toLocaleString('en', { maximumFractionDigits: 3 });
+const number = (/** @type {number} */ value) => value.toLocaleString('en', { maximumFractionDigits: 3 });
+/** @param {story.Lanes} panel @param {number} r */
 const range = ({ spans, gaps }, r) => {
   const own = spans.filter(({ row }) => row === r),
     parts = 1 + Math.max(0, ...own.map(({ part }) => part)),
@@ -20,28 +21,34 @@ const range = ({ spans, gaps }, r) => {
   };
 };
 
-// The ranges of the rows, the lines of the note, and em of all else.
+/**
+ * The ranges of the rows, the lines of the note, and em of all else.
+ * @param {story.Lanes} panel
+ * @param {PanelBox} box
+ */
 function placed(panel, { lines, width }) {
   const rows = panel.rows.map((_, r) => range(panel, r)),
     notes = panel.note ? lines(panel.note, width, 3) : [],
-    sum = key => rows.reduce((all, row) => all + row[key], 0),
+    sum = (/** @type {"least" | "most" | "strip"} */ key) => rows.reduce((all, row) => all + row[key], 0),
     titles = panel.groups.filter(({ title }) => title).length,
     feet = panel.groups.filter(({ said }) => said.length).length,
     fixed = TITLE * titles + (FOOT * feet + sum('strip')) + (panel.units.length ? AXIS : 0) + LINE * notes.length;
   return { rows, notes, fixed, least: sum('least'), most: sum('most') };
 }
 
+/** @param {story.Lanes} panel @param {PanelBox} box */
 export function heights(panel, box) {
   const { fixed, least, most } = placed(panel, box);
   return [(fixed + least) * box.em, (fixed + most) * box.em];
 }
 
+/** @param {story.Lanes} panel @param {PanelBox} box */
 export function draw(panel, box) {
   const { em, small, made, step, paint, wide, pale, ink, colour, x: left, id } = box,
     { groups, rows, spans, gaps, links, length, units } = panel,
     { rows: ranges, notes, fixed, least, most } = placed(panel, box),
     share = Math.max(0, Math.min(1, (box.height / em - fixed - least) / Math.max(0.1, most - least))),
-    widestOf = texts => Math.max(0, ...texts.map(text => wide(text))),
+    widestOf = (/** @type {string[]} */ texts) => Math.max(0, ...texts.map(text => wide(text))),
     mark = rows.some(({ colour: own }) => own) ? 0.8 * em : 0,
     label = Math.min(0.26 * box.width, mark + widestOf(rows.map(({ name }) => name)) + 0.9 * em),
     texts = rows.map(({ end }) => [end].flat()),
@@ -49,18 +56,19 @@ export function draw(panel, box) {
     after = texts.flat().some(Boolean) ? beside : 1,
     from = left + label,
     room = Math.max(40, box.width - label - after),
-    ofStep = list => list[Math.min(step, list.length - 1)],
-    beginOf = g => ofStep(groups[g].begins),
-    inside = (g, time) => Math.max(0, Math.min(length, time - beginOf(g))),
-    at = (r, time) => from + (inside(rows[r].group, time) / length) * room,
-    seen = ({ row, start, end }) => end >= beginOf(rows[row].group) && start <= beginOf(rows[row].group) + length,
-    isNow = ({ now }) => now.includes(step),
-    lineAt = (y, high) => y + high / 2 + 0.36 * small;
+    ofStep = /** @type {<T>(list: T[]) => T} */ (list => list[Math.min(step, list.length - 1)]),
+    beginOf = (/** @type {number} */ g) => ofStep(groups[g].begins),
+    inside = (/** @type {number} */ g, /** @type {number} */ time) => Math.max(0, Math.min(length, time - beginOf(g))),
+    at = (/** @type {number} */ r, /** @type {number} */ time) => from + (inside(rows[r].group, time) / length) * room,
+    seen = (/** @type {story.Span | story.Gap} */ { row, start, end }) =>
+      end >= beginOf(rows[row].group) && start <= beginOf(rows[row].group) + length,
+    isNow = (/** @type {story.Span | story.Gap} */ { now }) => now.includes(step),
+    lineAt = (/** @type {number} */ y, /** @type {number} */ high) => y + high / 2 + 0.36 * small;
 
   // ---- groups and rows ----
   let y = box.y;
-  const places = [],
-    frames = []; // of the groups
+  const places = /** @type {{y: number, h: number, strip: number, parts: number}[]} */ ([]),
+    frames = /** @type {[number, number[]][]} */ ([]); // of the groups
   groups.forEach((group, g) => {
     const { title, value, note, datum, tip } = group,
       name = `${id} group ${g}`,
@@ -68,6 +76,7 @@ export function draw(panel, box) {
     if (title) {
       const line = y + 1.15 * em;
       let x = left;
+      /** @type {(key: string, text: string, more: Record<string, any>) => void} */
       const add = (key, text, more) => {
         const size = wide(text, more.bold);
         if (text && x + size <= left + box.width) made.text(`${name} ${key}`, [x, line], text, more);
@@ -152,7 +161,7 @@ export function draw(panel, box) {
   });
 
   // ---- spans ----
-  const partOf = ({ row, part }) => {
+  const partOf = (/** @type {story.Span} */ { row, part }) => {
     const { y: top, h, parts } = places[row],
       each = (h - 6) / parts;
     if (!rows[row].thin) return [top + 3 + part * each, each - (parts > 1 ? 2 : 0)];
@@ -161,7 +170,8 @@ export function draw(panel, box) {
   };
   const nexts = new Map(), // of a span: the start of the next one in its part of the row
     later = new Map(), // 'row part' -> that start
-    until = new Map(); // 'row part' -> the last painted pixel
+    until = new Map(), // 'row part' -> the last painted pixel
+    nows = rows.map(() => 0); // the framed spans of each row
   for (const span of spans.toSorted((a, b) => b.start - a.start)) {
     nexts.set(span, later.get(`${span.row} ${span.part}`) ?? Infinity);
     later.set(`${span.row} ${span.part}`, span.start);
@@ -176,7 +186,9 @@ export function draw(panel, box) {
     const bar = [x, top, Math.max(2, stop - x - 0.5), high],
       name = `${id} span ${n}`,
       now = isNow(span),
-      depth = now ? 0.95 : span.since === null || span.since <= step ? 0.8 : 0.3;
+      made_yet = span.since === null || span.since <= step,
+      shown = made_yet || !span.early ? span : { texts: span.early, tip: span.early_tip },
+      depth = now ? 0.95 : made_yet ? 0.8 : 0.3;
     until.set(key, x + 1);
     made.rect(name, bar, {
       fill: span.hatch ? paint.background : pale(span.colour, depth),
@@ -186,14 +198,14 @@ export function draw(panel, box) {
       made.add(`${name} lines`, 'hatch', bar, {
         ...{ stroke: depth > 0.5 ? paint.text : paint.border, gap: 8, width: 1 },
       });
-    if (now) made.rect(`${id} now ${span.row}`, bar, { stroke: paint.primary, width: 3 });
+    if (now) made.rect(`${id} now ${span.row} ${nows[span.row]++}`, bar, { stroke: paint.primary, width: 3 });
     if (!rows[span.row].moments.length)
-      made.add(`${name} area`, 'area', bar, { datum: span.datum, tip: span.tip, go: span.go });
+      made.add(`${name} area`, 'area', bar, { datum: span.datum, tip: shown.tip, go: span.go });
     if (high < 0.9 * small) return;
     // Its first text is in it, or behind it if nothing follows. Else one is in it, or behind it.
     const next = nexts.get(span),
       [inner, behind] = [stop - x - 5, Math.min(from + room, at(span.row, next)) - stop - 7],
-      { texts } = span,
+      { texts } = shown,
       first = next < Infinity ? inner : Math.max(inner, behind),
       found =
         texts.slice(0, 1).find(text => wide(text, true) <= first) ??
@@ -219,14 +231,14 @@ export function draw(panel, box) {
   // ---- over them: the moments of rows, frames, arrows, the axis and the note ----
   rows.forEach(({ datum, moments }, r) => {
     const place = places[r],
-      isIt = thing => Object.entries(datum).every(([key, value]) => thing[key] === value);
+      isIt = (/** @type {Thing} */ thing) => Object.entries(datum).every(([key, value]) => thing[key] === value);
     if (!moments.length) return;
     made.add(`${id} row ${r} moments`, 'area', [from, place.y, room, place.h], {
       datum,
       grid: {
-        ...{ columns: moments.length, count: moments.length, tip: n => moments[n] },
-        thing: n => ({ ...datum, step: n + 1 }),
-        go: thing => (isIt(thing) && thing.step ? thing.step : null),
+        ...{ columns: moments.length, count: moments.length, tip: (/** @type {number} */ n) => moments[n] },
+        thing: (/** @type {number} */ n) => ({ ...datum, step: n + 1 }),
+        go: (/** @type {Thing} */ thing) => (isIt(thing) && thing.step ? thing.step : null),
       },
     });
   });
@@ -234,26 +246,36 @@ export function draw(panel, box) {
     made.rect(`${id} frame ${g}`, frame, { stroke: paint.text, width: 1.5, ease: 'both' });
   links.forEach(({ start, end, text, now }, n) => {
     if (now.length && !now.includes(step)) return;
-    const points = [start, end].map(([r, time]) => [
-      at(r, time),
-      places[r].y + (start[0] === end[0] ? 0.06 : 0.5) * places[r].h,
-    ]);
+    // Between two groups, from edge to edge.
+    const apart = rows[start[0]].group !== rows[end[0]].group,
+      [out, to] = start[0] === end[0] ? [0.06, 0.06] : apart ? [1, 0] : [0.5, 0.5],
+      points = [
+        [...start, out],
+        [...end, to],
+      ].map(([r, time, share]) => [at(r, time), places[r].y + share * places[r].h]);
     if (Math.abs(points[1][0] - points[0][0]) < 4 && start[0] === end[0]) return;
     made.add(`${id} link ${n}`, 'way', null, {
       ...{ points, stroke: paint.text, width: 2, head: 0.4 * em, hint: true },
     });
-    const middle = (points[0][0] + points[1][0]) / 2;
-    if (text && wide(text) < Math.abs(points[1][0] - points[0][0]))
-      made.text(`${id} link text ${n}`, [middle, points[0][1] - 4], text, {
-        ...{ align: 'center', bold: true, hint: true },
-      });
+    const middle = (points[0][0] + points[1][0]) / 2,
+      size = wide(text, true) + 6,
+      [, top] = points[0];
+    if (!text || start[0] !== end[0] || places[end[0]].h < 5 * small || size > Math.abs(points[1][0] - points[0][0]))
+      return;
+    made.rect(`${id} link plate ${n}`, [middle - size / 2, top + 4, size, 1.3 * small], {
+      ...{ fill: paint.background, hint: true },
+    });
+    made.text(`${id} link text ${n}`, [middle, top + 4 + small], text, {
+      ...{ align: 'center', bold: true, hint: true },
+    });
   });
   if (units.length) {
     const rough = (length * 6 * em) / room,
       power = 10 ** Math.floor(Math.log10(rough)),
       every = [1, 2, 5, 10].map(n => n * power).find(n => n >= rough) ?? rough,
       [amount, unit] = units.findLast(([least]) => every >= least) ?? units[0],
-      begin = groups.length === 1 ? beginOf(0) : 0;
+      begins = new Set(groups.map((_, g) => beginOf(g))),
+      begin = begins.size === 1 ? beginOf(0) : 0;
     for (let n = Math.ceil(begin / every); n * every <= begin + length; n++) {
       const x = from + ((n * every - begin) / length) * room,
         text = `${number((n * every) / amount)} ${unit}`,

@@ -1,16 +1,23 @@
 // Lines of text, one under the other: explainers/story/scene.py Lines.
 const LINE = 1.3; // of small text
 
+/** @param {string[]} texts @param {number} step */
 const textOf = (texts, step) => texts[step] ?? texts[0] ?? '';
-// The most lines that any step needs, of each entry.
+/**
+ * The most lines that any step needs, of each entry.
+ * @param {story.Lines} panel
+ * @param {PanelBox} box
+ */
 const needs = ({ lines }, { width, lines: wrap }) =>
   lines.map(({ texts }) => Math.max(...[...new Set(texts)].map(text => wrap(text, width, 9).length)));
 
+/** @param {story.Lines} panel @param {PanelBox} box */
 export function heights(panel, box) {
   const high = needs(panel, box).reduce((sum, one) => sum + one, 0) * LINE * box.small;
   return [high, high];
 }
 
+/** @param {story.Lines} panel @param {PanelBox} box */
 export function draw(panel, box) {
   const { small, made, step, wide, lines: wrap, x, width, id } = box,
     line = LINE * small,
@@ -29,10 +36,10 @@ export function draw(panel, box) {
         size,
         align: 'right',
       });
-    for (const [key, one, rect] of [
+    for (const [key, one, rect] of /** @type {[string, Thing, number[]][]} */ ([
       ['area', datum, [x, top, room, high[n] * line]],
       ['end area', end_datum, [x + room, top, width - room, line]],
-    ])
+    ]))
       if (Object.keys(one).length) made.add(`${id} ${n} ${key}`, 'area', rect, { datum: one, tip: '' });
     top += high[n] * line;
   });

@@ -1,28 +1,35 @@
 // Pages of slots in a grid: explainers/story/scene.py Pages.
-import { placePages } from '../layouts/pages.js';
-import { wayBetween } from '../ways.js';
+import { placePages, wayBetween } from '../layouts/pages.js';
 
 const HEAD = 1.9, // em: the title, and the way of a copy above the first row
   MOST = 5; // em: the most height of a page
 
+/** @param {story.Pages} panel @param {PanelBox} box @param {number} height */
 const placed = (panel, { em, x = 0, y = 0, width }, height) =>
   placePages(panel.steps[0].length, {
     ...{ left: x + 0.4 * em, top: y + HEAD * em, width: width - 0.4 * em, em },
     ...{ height, high: MOST * em },
   });
 
+/** @param {story.Pages} panel @param {PanelBox} box */
 export function heights(panel, box) {
   const most = placed(panel, box, 1e4).bottom;
   return [Math.min(most, placed(panel, box, 7 * box.em).bottom), most];
 }
 
-// What a slot holds, in words.
+/**
+ * What a slot holds, in words.
+ * @param {story.Page} owned
+ * @param {number} page
+ * @param {number} slot
+ */
 function told({ names, fill, first, tip }, page, slot) {
   if (!names) return tip;
   const held = slot < fill ? `token ${first + slot} of ${names}` : `empty: slack of ${names}`;
   return [`page ${page}, slot ${slot}: ${held}`, tip].filter(Boolean).join('\n');
 }
 
+/** @param {story.Pages} panel @param {PanelBox} box */
 export function draw(panel, box) {
   const { em, small, made, step, paint, x, y, width, wide, fit, id } = box,
     place = placed(panel, box, box.height - HEAD * em),
@@ -37,7 +44,7 @@ export function draw(panel, box) {
       { colours, fill, fresh, freed, texts } = page;
     colours.forEach((colour, k) => {
       const high = tall / colours.length;
-      made.rect(`${name} ${k}`, [left, top + head + k * high, fill * slot, high], { fill: colour });
+      made.rect(`${name} ${k}`, [left, top + head + k * high, fill * slot, high], { fill: box.colour(colour) });
     });
     if (slot >= 3.5)
       made.add(`${name} slots`, 'grid', [left, top + head, w, tall], {
@@ -64,8 +71,8 @@ export function draw(panel, box) {
       datum: { page: n },
       grid: {
         ...{ columns: panel.size, count: panel.size },
-        thing: at => ({ page: n, slot: at }),
-        tip: at => told(page, n, at),
+        thing: (/** @type {number} */ at) => ({ page: n, slot: at }),
+        tip: (/** @type {number} */ at) => told(page, n, at),
       },
     });
   });

@@ -261,7 +261,7 @@ char __tsan_atomic8_load(const char* guard, int) { return *guard; }  // of a sta
 HOOKS(1) HOOKS(2) HOOKS(4) HOOKS(8) HOOKS(16)
 void __tsan_read_range(void* p, uint64_t n) { access((char*)p, n, SIMT_READ, __builtin_return_address(0)); }
 void __tsan_write_range(void* p, uint64_t n) { access((char*)p, n, SIMT_WRITE, __builtin_return_address(0)); }
-// C's functions of the kernel (build/plain/symbols.py renames its calls). A struct's copy has its record already.
+// C's functions of the kernel (build/plain/toolchain.py renames its calls). A struct's copy has its record already.
 static void* copy(void* to, const void* from, size_t n, void* pc) {
   if (n && !is_shown(from, n)) access((char*)from, n, SIMT_READ, pc);
   if (n && !is_shown(to, n)) access((char*)to, n, SIMT_WRITE, pc);

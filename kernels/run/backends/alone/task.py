@@ -20,8 +20,7 @@ class Task:
     build, plan, scope, capacities, runs: arguments of gpu.launch, or of gpu.launch_repeatedly with runs.
     places: the place of each array in the shared memory.
     records, counts: the places of each launch's records. times: of the milliseconds.
-    bytes: of the shared memory.
-    """
+    bytes: of the shared memory."""
 
     build: Build
     plan: Plan

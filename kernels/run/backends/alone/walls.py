@@ -50,10 +50,8 @@ def hide_files(reads: list[Path]) -> None:
 
 
 def refuse_calls() -> None:
-    """No thread of this process starts a program or a process, signals another one, or talks to a network.
-
-    None changes a file or its mode. This thread has no capabilities. CUDA's threads keep theirs, under the same filter.
-    """
+    """No thread of this process starts a program or a process, signals another one, or talks to a network. None changes
+    a file or its mode. This thread has no capabilities. CUDA's threads keep theirs, under the same filter."""
     for limit in (resource.RLIMIT_FSIZE, resource.RLIMIT_CORE):
         resource.setrlimit(limit, (0, 0))
     in_place.drop_powers()

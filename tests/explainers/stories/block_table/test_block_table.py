@@ -6,7 +6,7 @@ import re
 import numpy as np
 import pytest
 
-from explainers.stories.block_table import block_table, kv_cache, walk_frames, walk_tables
+from explainers.stories.block_table import kv_cache, walk
 from explainers.story import stage
 from kernels.catalog import KERNELS
 from kernels.core import reference
@@ -32,10 +32,9 @@ def test_each_walk_step_is_one_page_of_the_table_in_k_then_in_v(preset, name, se
     run = run_of(preset, name, item, 5, settings, **shape)
     problem = run.request.problem
     table, length, layout = problem.block_tables[1], problem.context_lens[1], problem.layout
-    story = walk_frames.walk(run, "S")
-    assert (story.sequence, story.head, story.kv_head) == (1, 2, 1)
+    frames = walk.frames_of(run, "S")
     for phase, tensor in (("walk_k", "K"), ("walk_v", "V")):
-        steps = [f for f in story.frames if f["phase"] == phase]
+        steps = [f for f in frames if f["phase"] == phase]
         assert [f["logical"] for f in steps] == list(range(len(table)))
         for entry, step in enumerate(steps):
             tokens = min(16, length - 16 * entry)
@@ -50,14 +49,15 @@ def test_each_walk_step_is_one_page_of_the_table_in_k_then_in_v(preset, name, se
                 for slot in range(tokens)
                 for o in (layout.k_offsets if tensor == "K" else layout.v_offsets)(table[entry], 1, slot)
             }
-    assert story.frames[-1].get("written") and all(f["sentence"].endswith(".") and f["lines"] for f in story.frames)
-    tiles = [f["tile"] for f in story.frames]
+    assert frames[-1].get("written") and all(f["sentence"].endswith(".") and f["lines"] for f in frames)
+    tiles = [f["tile"] for f in frames]
     assert tiles == sorted(tiles) and tiles[0] == 0
 
 
 def test_scores_and_weights_are_those_of_float64():
     run = run_of("churn", item=9, alibi=True)
-    story, problem = walk_frames.walk(run, "F"), run.request.problem
+    frames, problem = walk.frames_of(run, "F"), run.request.problem
+    columns = walk.picture(run, frames, "F", "#000").columns
     k, _ = problem.layout.gather(
         run.arrays["k_cache"], run.arrays["v_cache"], problem.block_tables[2], problem.context_lens[2]
     )
@@ -66,13 +66,14 @@ def test_scores_and_weights_are_those_of_float64():
         problem.scale * (k[:, 0].astype(np.float64) @ run.arrays["q"][2, 1].astype(np.float64))
         + problem.slopes[1] * distance
     )
-    assert np.allclose(story.scores, s, atol=1e-5) and np.allclose(story.weights, np.exp(s - s.max()), atol=1e-5)
-    softmax = next(f for f in story.frames if f["phase"] == "softmax")
+    assert np.allclose(columns["scores"], s, atol=1e-5)
+    assert np.allclose(columns["weights"], np.exp(s - s.max()), atol=1e-5)
+    softmax = next(f for f in frames if f["phase"] == "softmax")
     assert softmax["m"] == pytest.approx(s.max(), abs=1e-5) and softmax["l"] == pytest.approx(
         np.exp(s - s.max()).sum(), rel=1e-5
     )
     assert np.allclose(
-        story.o,
+        columns["o"],
         reference.decode_attention(
             run.arrays["q"][2],
             *problem.layout.gather(
@@ -86,18 +87,19 @@ def test_scores_and_weights_are_those_of_float64():
 
 
 def test_the_partitions_of_v2_are_combined_and_the_split_by_x_is_counted_from_the_logged_lanes():
-    story = walk_frames.walk(run_of("churn", "paged_v2", 1, 0, (("PARTITION", 32),)), "D")
-    assert [f["title"].split(" · ")[0] for f in story.frames if f["phase"] == "softmax"] == [
+    frames = walk.frames_of(run_of("churn", "paged_v2", 1, 0, (("PARTITION", 32),)), "D")
+    assert [f["title"].split(" · ")[0] for f in frames if f["phase"] == "softmax"] == [
         "Partition 0",
         "Partition 1",
         "Partition 2",
     ]
-    assert story.frames[-2]["phase"] == "combine" and "combines 3 partitions" in story.frames[-2]["sentence"]
+    assert frames[-2]["phase"] == "combine" and "combines 3 partitions" in frames[-2]["sentence"]
     run = run_of("two_chats")
-    table = walk_tables.layouts_table(walk_frames.walk(run, "A"), run)
+    frames = walk.frames_of(run, "A")
+    table = walk.layouts_table(frames, run)
     assert table["128-byte lines"].tolist()[:2] == [4, 16] and table["32-byte sectors"].tolist()[:2] == [16, 16]
     assert table["loads per 16 bytes"].tolist() == [1, 1, 4] and (table["lanes"] == 32).all()
-    assert "4 lines of 128 bytes" in walk_tables.layouts_sentence(table)
+    assert "4 lines of 128 bytes" in walk.layouts_blocks(frames, run)[0]["text"]
 
 
 def test_the_event_sentences_say_what_the_manager_did_and_what_is_wasted():
@@ -142,15 +144,15 @@ def test_every_state_of_a_preset_shows_each_page_once_with_its_owners(preset):
 
 def test_a_shuffle_is_compared_bit_for_bit_and_told_as_what_it_is():
     plain, moved = run_of("two_chats"), run_of("two_chats", shuffle=2)
-    table = walk_tables.shuffle_table(plain, moved, ["A", "B"])
+    table = walk.shuffle_table(plain, moved, ["A", "B"])
     assert table["equal bit for bit"].tolist() == ["yes", "yes"] and (table["largest difference of O"] == 0).all()
     assert (table["pages as allocated"] != table["pages shuffled"]).all()
-    note = walk_tables.shuffle_blocks(plain, moved, ["A", "B"], 2)[0]
+    note = walk.shuffle_blocks(plain, moved, ["A", "B"], 2)[0]
     assert note["tone"] == "good" and "the same output, bit for bit, in every sequence and head." in note["text"]
     moved.arrays["o"][1, 0, 0] += 1e-6
-    assert walk_tables.shuffle_table(plain, moved, ["A", "B"])["equal bit for bit"].tolist() == ["yes", "no"]
+    assert walk.shuffle_table(plain, moved, ["A", "B"])["equal bit for bit"].tolist() == ["yes", "no"]
     moved.arrays["o"][0, 0, 0] += 1
-    note = walk_tables.shuffle_blocks(plain, moved, ["A", "B"], 2)[0]
+    note = walk.shuffle_blocks(plain, moved, ["A", "B"], 2)[0]
     assert note["tone"] == "bad" and note["text"].endswith("other addresses, and the output differs.")
 
 
@@ -158,7 +160,7 @@ def test_the_stores_of_reshape_and_cache_are_those_of_the_layout():
     spec = KERNELS["reshape_and_cache"]
     problem = spec.problem_type()
     run = execute.run(Request(spec, problem, (), Scope(0, len(problem.slots))))
-    table = walk_tables.addresses_table(run)
+    table = kv_cache.addresses_table(run)
     assert table.slot.tolist() == [slot for slot in problem.slots if slot >= 0]
     for row in table.itertuples(index=False):
         assert row[4] == min(problem.layout.k_offsets(row[2], 0, row[3])) and row[6] == min(
@@ -186,14 +188,13 @@ def test_a_history_has_a_step_for_each_event_and_its_chart_begins_with_the_empty
 
 def test_the_strip_of_a_walk_says_entry_page_and_byte_and_adds_up_what_is_read():
     run = run_of("churn", item=4)
-    story = walk_frames.walk(run, "E")
-    made = block_table.stage_of(run, "E", "#0098F3", stage.provenance(run))
+    made, frames = walk.stage_of(run, "E", "#0098F3", stage.provenance(run)), walk.frames_of(run, "E")
     strip = {state.name: list(state.values) for state in made.state}
     assert [v for v in strip["names"] if v] == [f"page {page}" for page in (12, 13, 2, 3, 0)] * 2
     assert strip["block table"][1] == "entry 0" and strip["first byte"][1] == "98,304 of K"
-    softmax = next(n for n, f in enumerate(story.frames) if f["phase"] == "softmax")
-    assert strip["max m"][softmax - 1] is None and strip["max m"][-1] == story.frames[softmax]["m"]
-    assert strip["sum l"][-1] == story.frames[softmax]["l"]
+    softmax = next(n for n, f in enumerate(frames) if f["phase"] == "softmax")
+    assert strip["max m"][softmax - 1] is None and strip["max m"][-1] == frames[softmax]["m"]
+    assert strip["sum l"][-1] == frames[softmax]["l"]
     frame = run.trace.frame("event", "space", "bytes")
     loads = frame[(frame.event == "load") & (frame.space == "global")].bytes.sum()
     assert strip["read so far"][-1] == loads
@@ -201,21 +202,39 @@ def test_the_strip_of_a_walk_says_entry_page_and_byte_and_adds_up_what_is_read()
 
 
 @pytest.mark.parametrize("name", ["paged_v1", "paged_v2"])
-def test_the_view_of_a_walk_says_what_the_problem_holds(name):
-    run = run_of("churn", name, item=9)
-    problem, story = run.request.problem, walk_frames.walk(run, "F")
-    meta, columns = block_table.view(run, story, "F", "#56B4E9")
-    layout = problem.layout
-    assert (meta["page_bytes"], meta["x"], meta["size"], meta["pages"]) == (
-        layout.page_bytes,
-        layout.x,
-        problem.block_size,
-        problem.num_blocks,
-    )
-    assert tuple(meta["table"]) == problem.block_tables[2] and meta["length"] == problem.context_lens[2] == len(
-        columns["scores"]
-    )
-    others = {page for n, row in enumerate(problem.block_tables) if n != 2 for page in row}
-    assert set(meta["others"]) == others and meta["partitioned"] == (name == "paged_v2")
-    assert {f["role"] for f in meta["frames"] if "page" in f} == {"k", "v"}
-    json.dumps(meta)
+def test_the_picture_of_a_walk_shows_what_the_problem_holds(name):
+    run = run_of("churn", name, item=5, settings=(("PARTITION", 32),) if name == "paged_v2" else ())
+    problem, frames = run.request.problem, walk.frames_of(run, "E")
+    view = walk.picture(run, frames, "E", "#56B4E9")
+    (tables,), (pool,), (k, v, output), bars = view.meta.lines
+    table, layout, length = problem.block_tables[1], problem.layout, problem.context_lens[1]
+    others = {page for n, row in enumerate(problem.block_tables) if n != 1 for page in row}
+    for n, frame in enumerate(frames):
+        (row,) = tables.steps[n]
+        assert tuple(row.pages) == table and [*row.now] == ([frame["logical"]] if "page" in frame else [])
+        assert {page for page, one in enumerate(pool.steps[n]) if one.names == "E"} == set(table)
+        assert {page for page, one in enumerate(pool.steps[n]) if one.colours == ["dim"]} == others - set(table)
+        assert [page for page, one in enumerate(pool.steps[n]) if one.fresh] == (
+            [frame["page"]] if "page" in frame else []
+        )
+        if "page" not in frame:
+            assert not view.meta.ways[n]
+            continue
+        (down, out), cells = view.meta.ways[n], k if frame["role"] == "k" else v
+        assert down == ({"sequence": 0, "entry": frame["logical"], "page": frame["page"]}, {"page": frame["page"]})
+        assert out == ({"page": frame["page"]}, {"part": frame["role"].upper()}) and n in cells.shown
+        read = set(np.flatnonzero([letter in "rl" for letter in cells.states[n]]) % 16)
+        assert read == set(range(frame["tokens"][1] - frame["tokens"][0] + 1))
+        if frame["role"] == "k":
+            lit = {frame["base"] + 16 * c for c, letter in enumerate(cells.states[n]) if letter == "l"}
+            assert lit == {offset for offset in frame["request"] if offset is not None}
+    assert sorted([*k.shown, *v.shown, *output.shown]) == [*range(len(frames))]
+    for panel in bars:
+        assert len(panel.tips) == length
+        for token, tip in enumerate(panel.tips):
+            for kind, offsets in (("K", layout.k_offsets), ("V", layout.v_offsets)):
+                first, second = (int(n) for n in offsets(table[token // 16], 0, token % 16)[:2])
+                found = re.search(rf"^{kind}: .* at bytes ([\d,]+), ([\d,]+), ... \(([\d,]+) apart\)$", tip, re.M)
+                assert found.groups() == (f"{first:,}", f"{second:,}", f"{second - first:,}")
+    seen = [n for panel in bars for n in panel.shown]
+    assert set(seen) == set(range(len(frames))) and (len(seen) > len(frames)) == (name == "paged_v2")

@@ -3,13 +3,15 @@
 from collections import Counter
 from dataclasses import replace
 from functools import cache
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from explainers.stories.block_table import range_walk, ranges
-from explainers.stories.block_table.story import WORDS
+from explainers.stories.block_table import ranges
+from explainers.stories.block_table.paging import WORDS
 from explainers.story import probed
+from explainers.story.glossary import phase_title, short
 from explainers.story.stage import Provenance
 from kernels.catalog import KERNELS
 from kernels.core.request import Request
@@ -41,12 +43,19 @@ def run_of(kernel, preset, shape):
     return execute.run(replace(request, scope=Scope.everything(request.plan)))
 
 
+def walk(run, names, sequence, head):
+    """What a page has of a query head, with the columns and the words of each step."""
+    data = ranges.data_of(run, names, sequence, head)
+    frames = WORDS.frames(data["steps"], {**data, "phase_title": phase_title})
+    return SimpleNamespace(**data, frames=[{**row, **frame} for row, frame in zip(data["steps"], frames)])
+
+
 @cache
 def stories_of(kernel, preset, shape):
     """The first and the last query head of every sequence."""
     run = run_of(kernel, preset, shape)
     heads = sorted({0, run.request.problem.num_heads - 1})
-    return [range_walk.walk(run, NAMES, n, head) for n in range(run.request.problem.num_seqs) for head in heads]
+    return [walk(run, NAMES, n, head) for n in range(run.request.problem.num_seqs) for head in heads]
 
 
 @pytest.fixture(
@@ -113,7 +122,7 @@ def test_units_hold_the_pages_once_in_order_each_brought_by_the_block_of_its_lis
 
 def test_ranges_are_equal_within_a_page_and_hold_every_page_once(run):
     problem, counted = run.request.problem, Counter()
-    story = range_walk.walk(run, NAMES, 0, 0)
+    story = walk(run, NAMES, 0, 0)
     for whole in story.lists:
         lengths = Counter()
         for unit, row in enumerate(whole.table):
@@ -184,7 +193,7 @@ def test_a_page_of_a_prefix_is_brought_once_for_all_who_share_it():
     by_page = Counter(copies.offset // problem.layout.page_bytes // problem.num_kv_heads)
     assert set(by_page.values()) == {problem.num_kv_heads}
     shared = set(problem.block_tables[0]) & set(problem.block_tables[1])
-    story = range_walk.walk(run, NAMES, 1, 0)
+    story = walk(run, NAMES, 1, 0)
     said = [f["sentence"] for f in story.frames if f.get("page") in shared and f["phase"] == "prefetch_tile"]
     assert said and all("read once for 6 query heads, 2 of each of A, B and C" in one for one in said)
 
@@ -198,42 +207,65 @@ def test_the_plan_says_who_shares_which_pages_and_who_shares_none():
         problem = spec.problem_type(lens, num_kv_heads=1, head_dim=64, block_size=16, dtype="float16", **fields)
         request = Request(spec, problem)
         run = execute.run(replace(request, scope=Scope.everything(request.plan)))
-        return range_walk.walk(run, NAMES, sequence, problem.num_heads - 1)
+        return walk(run, NAMES, sequence, problem.num_heads - 1)
 
     alone = walked(4, (60, 40, 64, 60, 20), num_heads=2, block_tables=tables, families=families, ranges=2)
     said = alone.frames[0]["sentence"]
     assert said.startswith(
-        "A and B begin with the same 2 pages, which stand once, in a list of prefixes. C and D begin with the same 3 "
-        "pages, which stand once, in a list of prefixes. That list is cut into 2 ranges. What follows, 7 entries of 5 "
-        "block tables, end to end, is cut into 2 ranges of 3 to 4 pages"
+        "A and B begin with the same 2 pages. A list of prefixes has them once. C and D begin with the same 3 pages. A "
+        "list of prefixes has them once. That list is cut into 2 ranges. What follows, 7 entries of 5 block tables, "
+        "end to end, is cut into 2 ranges of 3 to 4 pages"
     )
-    assert said.endswith("E's 2 pages lie in one.")
+    assert said.endswith("E's 2 pages are in one.")
     crowd = walked(4, (40, 41, 42, 43, 44), num_heads=16, ranges=1, prefix=32)
     said = crowd.frames[0]["sentence"]
-    assert (
-        "A, B, C and D begin with the same 2 pages, which stand once, in a list of prefixes. They are listed " in said
-    )
+    assert "A, B, C and D begin with the same 2 pages. A list of prefixes has them once. They are listed " in said
     assert "once more for E: a block has columns for 4 sequences of 16 query heads." in said
-    assert said.endswith("E's 3 pages lie in one and in the prefix's.")
+    assert said.endswith("E's 3 pages are in one and in the prefix's.")
     first, then = (frame["sentence"] for frame in crowd.frames if "so the unit has its m" in frame["sentence"])
     assert "warp 0 has this head's column, so the unit has its m" in first and "only warp 0 had tokens here" in then
     merge = crowd.frames[-1]["sentence"]
     assert "merges the 2 in the same launch, the prefix's from the launch before: m = max m_i" in merge
 
 
-def test_tables_add_up_and_questions_are_of_the_lists_and_the_weights(run):
-    story = range_walk.walk(run, NAMES, 1, 0)
-    table = ranges.merge_blocks(story, "B")[0]
-    column = table["columns"].index("l_i e^(m_i - m)")
-    amounts = [row[column] for row in table["rows"]]
-    assert sum(amounts[:-1]) == pytest.approx(amounts[-1]) and amounts[-1] == pytest.approx(story.merged["l"], rel=1e-5)
-    listed = ranges.list_blocks(story, NAMES)[0]
-    assert len(listed["rows"]) == sum(len(whole.table) for whole in story.lists)
-    assert sum(listed["lit"]) == len(story.units)
+def test_the_picture_has_every_page_of_the_lists_and_every_token_of_the_sequence_once(run):
     names = NAMES[: run.request.problem.num_seqs]
     made = ranges.stage_of(run, names, ["#000"] * len(names), (1, 0), Provenance("executed", ""))
-    found = {question.id: question for question in WORDS.questions(ranges.asked(made), len(made.frames) - 1)}
-    story = range_walk.walk(run, names, 1, 0)
+    story, (*strips, (parts,), (bars,)) = walk(run, names, 1, 0), made.views[0].meta.lines
+    for work_list, (strip,) in zip(story.lists, strips):
+        pages = [span for span in strip.spans if "cell" in span.datum]
+        assert [span.start for span in pages] == list(range(strip.length)) and strip.length == sum(work_list.pages)
+        cut = [span for span in strip.spans if "range" in span.datum]
+        assert [span.end - span.start for span in cut] == work_list.pages
+        asked = [page for unit in story.units if unit["list"] == work_list.launch for page in unit["pages"]]
+        mine = [span for span in pages if span.since is not None]
+        assert [(span.texts[-1], span.since) for span in mine] == [(str(one["page"]), one["since"]) for one in asked]
+        assert all("not brought yet" in span.early_tip and "brought in step" in span.tip for span in mine)
+    for key in ("tile", "unit"):
+        own = [(span.start, span.end) for span in parts.spans if key in span.datum]
+        assert [own[0][0], *(end for _, end in own)] == [*(start for start, _ in own), len(story.scores)]
+    for span, unit in zip((span for span in parts.spans if "unit" in span.datum), story.units):
+        assert f"m = {short(unit['m'], 9)}, l = {short(unit['l'], 9)}" in span.tip and f"{unit['l']:.3g}" not in str(
+            span.early
+        )
+    since = made.views[0].columns["since"]
+    for tile in (tile for unit in story.units for tile in unit["tiles"]):
+        assert (since[tile["first"] : tile["end"]] == tile["since"]).all()
+        assert bars.framed[tile["since"]] == (tile["first"], tile["end"])
+
+
+def test_tables_add_up_and_questions_are_of_the_lists_and_the_weights(run):
+    names = NAMES[: run.request.problem.num_seqs]
+    made, story = (
+        ranges.stage_of(run, names, ["#000"] * len(names), (1, 0), Provenance("executed", "")),
+        walk(run, names, 1, 0),
+    )
+    units, merge = (tab.blocks[0] for tab in made.tabs)
+    amounts = [row[merge["columns"].index("l_i e^(m_i - m)")] for row in merge["rows"]]
+    assert sum(amounts[:-1]) == pytest.approx(amounts[-1]) and amounts[-1] == pytest.approx(story.merged["l"], rel=1e-5)
+    assert len(units["rows"]) == sum(len(whole.table) for whole in story.lists)
+    assert sum(units["lit"]) == len(story.units)
+    found = {question.id: question for question in made.questions}
     own = story.lists[-1]
     longest = max(
         sum(int(row[2]) for n, row in enumerate(own.table) if own.range_of[n] == r) for r in range(own.ranges)

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from explainers.stories.block_table import generated_text, serving
-from explainers.stories.block_table.story import WORDS
+from explainers.stories.block_table import serving
+from explainers.stories.block_table.paging import WORDS
 from explainers.stories.block_table.subjects import Serving
 from explainers.story import encoding
 from kernels.families.paged.problem import PagedProblem
@@ -115,8 +115,8 @@ def test_pages_are_compared_with_a_server_that_has_none():
         start = next(step.number for step in other if visit.name in step.admitted)
         assert table.loc[visit.name, "waits without pages"] == start - visit.arrives
         assert table.loc[visit.name, "waits"] == table.loc[visit.name, "admitted at step"] - visit.arrives
-    said = serving.compared_sentence(scenario, 16)
-    assert "up to 1 sequence is in the cache at once." in serving.compared_sentence(of("A 1 20 4"), 16)
+    said = WORDS.say("compared", serving.compared(scenario, 16))
+    assert "up to 1 sequence is in the cache at once." in WORDS.say("compared", serving.compared(of("A 1 20 4"), 16))
     assert f"answer ends in step {len(scenario.steps(16))}," in said
     assert f"last answer ends in step {len(other)}." in said
     made = serving.stage_of(scenario, 16, None)
@@ -167,7 +167,7 @@ SCENARIO = SERVED["generation"]
 
 def made(backend):
     result = serving.stage_of(SCENARIO, 16, None)
-    return generated_text.added(result, Serving(SCENARIO, 16, None, backend))
+    return serving.with_text(result, Serving(SCENARIO, 16, None, backend))
 
 
 def test_each_step_names_its_characters_and_both_backends_have_the_same():

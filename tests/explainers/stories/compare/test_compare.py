@@ -5,8 +5,8 @@ import pytest
 from conftest import small_tiles
 
 from explainers.models import generic, tiling
-from explainers.stories.compare import compare_reasons, differences, pair_times, time_verdict, two_kernels
-from explainers.stories.compare.compare_reasons import Rates
+from explainers.stories.compare import differences, pair_times, reasons, two_kernels
+from explainers.stories.compare.reasons import Rates
 from explainers.story import encoding, stage
 from explainers.story.glossary import PHASES
 from kernels.build.occupancy import Occupancy
@@ -14,7 +14,7 @@ from kernels.catalog import KERNELS
 from kernels.core.request import Request
 from kernels.core.scope import Scope
 from kernels.families.dense.problem import DenseProblem
-from kernels.families.lab import ColumnsProblem
+from kernels.families.lab.tiles import ColumnsProblem
 from kernels.families.paged.problem import PagedProblem
 from kernels.run import execute
 from kernels.trace.memory import traced
@@ -22,54 +22,54 @@ from kernels.trace.memory import traced
 PROBLEM = DenseProblem(seq_len=50, num_heads=1)
 
 
-def made(cpu_run, name, settings=None, problem=PROBLEM):
-    run = cpu_run(name, problem, small_tiles(name) if settings is None else settings, Scope(0))
-    return run, tiling.explain(run).frames
-
-
-def aligned(cpu_run, a, b):
-    (_, frames_a), (_, frames_b) = a, b
-    return two_kernels.align(frames_a, frames_b), frames_a, frames_b
-
-
-def test_a_kernel_beside_itself_steps_together(cpu_run):
-    one = made(cpu_run, "03_flash")
-    done, frames, _ = aligned(cpu_run, one, one)
-    assert done.a == done.b == frames and [f["title"] for f in done.frames] == [f["title"] for f in frames]
+def frames_of(cpu_run, name, settings=None):
+    return tiling.explain(cpu_run(name, PROBLEM, small_tiles(name) if settings is None else settings, Scope(0))).frames
 
 
 @pytest.mark.parametrize(
-    ("left", "right"), [("03_flash", "08b_three_bfloat16"), ("01_naive", "02_tiled"), ("01_naive", "03_flash")]
+    ("left", "right"),
+    [
+        ("03_flash", "08b_three_bfloat16"),
+        ("01_naive", "02_tiled"),
+        ("01_naive", "03_flash"),
+        ("03_flash", "03_flash"),
+    ],
 )
 def test_every_step_of_both_is_there_once_and_in_order(cpu_run, left, right):
-    done, frames_a, frames_b = aligned(cpu_run, made(cpu_run, left), made(cpu_run, right))
+    frames_a, frames_b = frames_of(cpu_run, left), frames_of(cpu_run, right)
+    done = two_kernels.align(frames_a, frames_b)
     assert len(done.frames) == len(done.a) == len(done.b)
     for side, frames in ((done.a, frames_a), (done.b, frames_b)):
         assert [f for f in side if "waits" not in f["sentence"] and "not begun" not in f["sentence"]] == frames
     for common, a, b in zip(done.frames, done.a, done.b):
         if "alone" not in common["title"]:
             assert common["phase"] == a["phase"] == b["phase"] and a["tile"] == b["tile"]
-
-
-def test_08b_prefetches_while_03_waits(cpu_run):
-    done, _, _ = aligned(cpu_run, made(cpu_run, "03_flash"), made(cpu_run, "08b_three_bfloat16"))
-    alone = [n for n, f in enumerate(done.frames) if "(B alone)" in f["title"]]
-    assert alone and {PHASES[done.b[n]["phase"]] for n in alone} == {"Prefetch K", "Load V"}
-    for n in alone:
-        assert (
-            done.a[n]["lines"] == {} and done.a[n]["touched"] == [] and "A has done" in done.a[n]["sentence"] or n == 0
-        )
+    alone = [n for n, f in enumerate(done.frames) if "alone" in f["title"]]
+    assert bool(alone) == (left != right)
+    if right == "08b_three_bfloat16":  # it prefetches while 03 waits
+        assert {PHASES[done.b[n]["phase"]] for n in alone} == {"Prefetch K", "Load V"}
+        for n in (n for n in alone if n):
+            assert done.a[n]["lines"] == {} and done.a[n]["touched"] == [] and "A has done" in done.a[n]["sentence"]
 
 
 def test_tiles_of_other_sizes_meet_where_they_begin_at_the_same_key(cpu_run):
-    small, large = made(cpu_run, "03_flash"), made(cpu_run, "03_flash", (("BLOCK_KV", 32),))
-    done, _, _ = aligned(cpu_run, small, large)
+    done = two_kernels.align(frames_of(cpu_run, "03_flash"), frames_of(cpu_run, "03_flash", (("BLOCK_KV", 32),)))
     for common, a, b in zip(done.frames, done.a, done.b):
         if "alone" not in common["title"] and common["tile"] >= 0:
             assert a["tile"] * 16 == b["tile"] * 32
-    assert (
-        sum("A alone" in f["title"] for f in done.frames) >= 2 * 4
-    )  # two tiles of 16 keys have no beginning in common with one of 32
+    # two tiles of 16 keys have no beginning in common with one of 32
+    assert sum("A alone" in f["title"] for f in done.frames) >= 2 * 4
+
+
+def test_steps_are_aligned_by_what_they_do_and_not_by_their_titles(cpu_run):
+    """Fault 7: the phase was cut out of the title, from its last dot on."""
+    frames = frames_of(cpu_run, "03_flash")
+    scores, softmax = (next(f for f in frames if f["phase"] == phase) for phase in ("scores", "softmax"))
+    titled = [{**scores, "title": "Tile 0 · Scores · online"}], [{**softmax, "title": "Tile 0 · Softmax · online"}]
+    assert len(two_kernels.align(*titled).frames) == 2
+    renamed = [{**f, "title": f"{f['title']} · renamed"} for f in frames]
+    together = two_kernels.align(frames, renamed)
+    assert together.a == frames and together.b == renamed and not any("alone" in f["title"] for f in together.frames)
 
 
 def test_outputs_and_state_are_compared_where_both_logged_them(cpu_run):
@@ -86,46 +86,28 @@ def test_outputs_and_state_are_compared_where_both_logged_them(cpu_run):
     )
 
 
-def test_a_broken_build_shows_in_the_outputs(cpu_run):
-    good, broken = cpu_run("03_flash", PROBLEM), cpu_run("03_flash", PROBLEM, (("RESCALE", 0),))
-    found = differences.outputs(good, broken).set_index("what")["largest difference"]
-    assert found["O"] > 0.01 and found["l after the last tile"] > 0.1 and found["m after the last tile"] == 0
-
-
 def test_the_words_are_those_of_the_figures(cpu_run):
     runs = [cpu_run(name, PROBLEM, small_tiles(name)) for name in ("03_flash", "08b_three_bfloat16")]
-    requests = [run.request for run in runs]
-    traffics = [execute.traffic(request) for request in requests]
+    traffics = [execute.traffic(run.request) for run in runs]
     costs = [differences.costs(run) for run in runs]
-    table = differences.differences(requests, [None, None], [None, None], costs, traffics).set_index("what")
-    assert table.loc["launches"].iloc[0] == "flash: 4 x 1 x 1 blocks of 256 threads" and table.loc["launches"].iloc[
-        1
-    ].endswith("of 32 threads")
+    table = differences.differences(runs, [], [], traffics).set_index("what")
+    launches = list(table.loc["launches"])
+    assert launches[0] == "flash: 4 x 1 x 1 blocks of 256 threads" and launches[1].endswith("of 32 threads")
     assert table.loc["bytes of K read, global"]["in words"] == "the same"
     reads = [c["shared wavefronts, reads"] / 16 for c in costs]
     assert table.loc["shared wavefronts, reads, per query"]["in words"] == f"B 1/{reads[0] / reads[1]:.3g} of A"
-    assert (
-        table.loc["PAD"].iloc[0] == "none"
-        and table.loc["PAD"].iloc[1] == "8"
-        and table.loc["BLOCK_Q"]["in words"] == "the same"
-    )
+    assert list(table.loc["PAD"])[:2] == ["none", "8"] and table.loc["BLOCK_Q"]["in words"] == "the same"
 
 
 def test_two_problems_of_one_kernel_are_told_apart_and_their_outputs_are_not_compared(cpu_run):
     runs = [cpu_run("lab_columns", ColumnsProblem(stride=stride)) for stride in (32, 33)]
     requests = [run.request for run in runs]
-    table = differences.differences(
-        requests,
-        [None, None],
-        [None, None],
-        [differences.costs(r) for r in runs],
-        [execute.traffic(r) for r in requests],
-    ).set_index("what")
+    table = differences.differences(runs, [], [], [execute.traffic(r) for r in requests]).set_index("what")
     assert list(table.loc["stride"]) == ["32", "33", "differ"]
     errors = [execute.judge(r.max_abs_errors, execute.yardstick(r.request), r.request.problem) for r in runs]
     outputs = differences.outputs(*runs)
     assert outputs.empty and "are not compared" in differences.output_sentence(outputs, runs, errors)
-    verdict = time_verdict.verdict(outputs, requests, "", "")
+    verdict = pair_times.verdict(outputs, requests, "", "")
     assert verdict.row is None and "A has stride 32 and B stride 33" in verdict.said
 
 
@@ -146,7 +128,9 @@ def test_a_broken_build_is_never_said_to_agree(cpu_run):
     errors = [execute.judge(r.max_abs_errors, execute.yardstick(r.request), PROBLEM) for r in runs]
     table = differences.outputs(*runs)
     said = differences.output_sentence(table, runs, errors)
-    gap = table.set_index("what")["largest difference"]["O"]
+    gaps = table.set_index("what")["largest difference"]
+    gap = gaps["O"]
+    assert gap > 0.01 and gaps["l after the last tile"] > 0.1 and gaps["m after the last tile"] == 0
     assert "agree" not in said and "qual" not in said and f"O {gap:.2g}" in said
     assert said.startswith("B is broken on purpose: no rescaling.")
     harmless = differences.output_sentence(table, runs, errors[:1] * 2)
@@ -224,17 +208,6 @@ def test_a_stage_has_everything_of_both_sides(cpu_run, a, b, problem, kind):
     assert encoding.decode(encoding.encode(made))["summary"] == "A verdict."
 
 
-def test_steps_are_aligned_by_what_they_do_and_not_by_their_titles(cpu_run):
-    """Fault 7: the phase was cut out of the title, from its last dot on."""
-    _, frames = made(cpu_run, "03_flash")
-    scores, softmax = (next(f for f in frames if f["phase"] == phase) for phase in ("scores", "softmax"))
-    titled = [{**scores, "title": "Tile 0 · Scores · online"}], [{**softmax, "title": "Tile 0 · Softmax · online"}]
-    assert len(two_kernels.align(*titled).frames) == 2
-    renamed = [{**f, "title": f"{f['title']} · renamed"} for f in frames]
-    together = two_kernels.align(frames, renamed)
-    assert together.a == frames and together.b == renamed and not any("alone" in f["title"] for f in together.frames)
-
-
 def test_times_of_both_meet_on_the_same_problem(bench_table):
     table, _ = bench_table
     requests = [Request(KERNELS[name], PROBLEM) for name in ("03_flash", "08b_three_bfloat16")]
@@ -245,11 +218,11 @@ def test_times_of_both_meet_on_the_same_problem(bench_table):
         assert r.ratio == pytest.approx(rows.median_us["03_flash"] / rows.median_us["08b_three_bfloat16"])
         assert r.ratio_low <= r.ratio <= r.ratio_high
     largest = found[found.seq_len == 16384].iloc[0]
-    assert f"B is {largest.ratio:.3g} times" in time_verdict.ratio_sentence(largest)
-    assert time_verdict.times_table(found, requests).shape[0] == len(found)
-    assert time_verdict.ratio_chart(found).to_dict()["layer"]
+    assert f"B is {largest.ratio:.3g} times" in pair_times.ratio_sentence(largest)
+    assert pair_times.times_table(found, requests).shape[0] == len(found)
+    assert pair_times.ratio_chart(found).to_dict()["layer"]
     assert pair_times.times(table[table.name != "03_flash"], requests).empty
-    assert f"{found.ratio.min():.3g}" in time_verdict.range_sentence(found)
+    assert pair_times.range_of(found)["ends"][0]["ratio"] == found.ratio.min()
 
 
 # ---- the verdict ----
@@ -281,13 +254,13 @@ def test_the_verdict_is_of_the_pages_problem_and_names_both_builds(bench_table):
     table, _ = bench_table
     requests = pair_on(DenseProblem(seq_len=1000, head_dim=64, num_heads=8))
     both = pair_times.times(table, requests)
-    told = time_verdict.verdict(both, requests, "", "")
+    told = pair_times.verdict(both, requests, "", "")
     assert told.row.Index == pair_times.of_page(both, requests[0].problem).Index and not told.row.causal
     assert f"{told.row.ratio:.3g} times ({told.row.ratio_low:.3g} to {told.row.ratio_high:.3g})" in told.details
     for side, kernel in enumerate(FLASH):
-        assert time_verdict.build_text(kernel, pair_times.settings_of(told.row, side)) in told.details
+        assert pair_times.build_text(kernel, pair_times.settings_of(told.row, side)) in told.details
     assert "SUBTRACT_MAX" not in told.details and told.tone == "info"
-    causal = time_verdict.verdict(both, pair_on(DenseProblem(seq_len=1000, causal=True)), "", "")
+    causal = pair_times.verdict(both, pair_on(DenseProblem(seq_len=1000, causal=True)), "", "")
     assert causal.row.causal and "causal" in causal.said
 
 
@@ -295,15 +268,16 @@ def test_the_verdict_says_whether_the_stage_shows_what_was_timed(bench_table):
     table, _ = bench_table
     problem = DenseProblem(seq_len=1024, head_dim=64, num_heads=8)
     begun = pair_on(problem)
-    row = time_verdict.verdict(pair_times.times(table, begun), begun, "", "").row
+    row = pair_times.verdict(pair_times.times(table, begun), begun, "", "").row
     timed = pair_on(
         pair_times.problem_of(row, DenseProblem),
         *(tuple(pair_times.settings_of(row, side).items()) for side in (0, 1)),
     )
-    again = time_verdict.verdict(pair_times.times(table, timed), timed, "", "")
+    again = pair_times.verdict(pair_times.times(table, timed), timed, "", "")
     assert again.row.asked and "As timed" not in again.details and again.row.problem == row.problem
     other = [timed[0], Request(FLASH[1], problem, (("BLOCK_Q", 16),))]
-    assert "As timed" in time_verdict.verdict(pair_times.times(table, other), other, "", "").details
+    sets = pair_times.as_timed(row, row, "", DenseProblem)
+    assert "As timed sets" in pair_times.verdict(pair_times.times(table, other), other, "", "", sets=sets).details
 
 
 def test_the_verdict_says_how_many_problems_were_timed_and_their_range(bench_table):
@@ -311,15 +285,18 @@ def test_the_verdict_says_how_many_problems_were_timed_and_their_range(bench_tab
     table, _ = bench_table
     requests = pair_on(DenseProblem(seq_len=1000, head_dim=64, num_heads=8))
     both = pair_times.times(table, requests)
-    told = time_verdict.verdict(both, requests, "", "")
+    told = pair_times.verdict(both, requests, "", "")
     low, high = both.ratio.min(), both.ratio.max()
     assert f"Of {len(both)} timed problems, the whole page uses this one." in told.details
     assert f"Over {len(both)} timed problems, B is {low:.3g} to {high:.3g} times as fast as A." in told.said
-    least = both.loc[[both.ratio.idxmin()]].iloc[0]
-    assert ", and B gains least here." in time_verdict.shapes_sentence(both, least)
+    longest = both.index == told.row.Index  # the row of the page
+    least = both.assign(ratio=both.ratio.where(~longest, low / 2), ratio_low=1.01, ratio_high=99.0)
+    least = least.assign(ratio=least.ratio * 2 / low)
+    assert ", and B gains least here." in pair_times.verdict(least, requests, "", "").details
     mixed = both.assign(ratio=both.ratio / both.ratio.median())
-    assert "A's time over B's goes from" in time_verdict.range_over(mixed)
-    assert time_verdict.shapes_sentence(both.head(1), both.iloc[0]) == time_verdict.range_over(both.head(1)) == ""
+    assert "A's time over B's goes from" in pair_times.verdict(mixed, requests, "", "").said
+    alone = pair_times.verdict(both[longest], requests, "", "")
+    assert "timed problems" not in alone.said + alone.details
 
 
 def test_as_timed_says_what_it_sets_or_why_it_is_off(bench_table):
@@ -327,39 +304,39 @@ def test_as_timed_says_what_it_sets_or_why_it_is_off(bench_table):
     requests = pair_on(DenseProblem(seq_len=1000, head_dim=64, num_heads=8))
     both = pair_times.times(table, requests)
     row, other = pair_times.nearest(both, requests[0].problem), next(both.itertuples())
-    off, same = (time_verdict.as_timed(row, *way, DenseProblem) for way in ((None, "nothing can run"), (row, "")))
-    assert same == time_verdict.AsTimed() and off.off == "nothing can run"
-    assert time_verdict.as_timed(row, other, "", DenseProblem).nearest == pair_times.problem_said(other)
-    off = time_verdict.verdict(both, requests, "", "", sets=off)
+    off, same = (pair_times.as_timed(row, *way, DenseProblem) for way in ((None, "nothing can run"), (row, "")))
+    assert off == "The button As timed is off: nothing can run" and "nearest" not in same
+    assert pair_times.problem_said(other) in pair_times.as_timed(row, other, "", DenseProblem)
+    off = pair_times.verdict(both, requests, "", "", sets=off)
     assert "As timed is off: nothing can run." in off.details and "As timed sets" not in off.details
 
 
 def test_a_spread_that_holds_one_calls_neither_faster(bench_table):
     table, _ = bench_table
     requests = pair_on(DenseProblem(seq_len=1024, head_dim=64, num_heads=8))
-    row = time_verdict.verdict(pair_times.times(table, requests), requests, "", "").row
+    row = pair_times.verdict(pair_times.times(table, requests), requests, "", "").row
     even = row._replace(ratio=1.02, ratio_low=0.97, ratio_high=1.06)
-    assert pair_times.is_even(even) and time_verdict.ratio_sentence(even).startswith("Neither is faster")
+    assert pair_times.is_even(even) and pair_times.ratio_sentence(even).startswith("Neither is faster")
     slower = row._replace(ratio=0.5, ratio_low=0.4, ratio_high=0.6)
-    assert "A is 2 times (1.67 to 2.5) as fast as B" in time_verdict.ratio_sentence(slower)
+    assert "A is 2 times (1.67 to 2.5) as fast as B" in pair_times.ratio_sentence(slower)
 
 
 def test_without_a_time_nobody_is_called_faster_and_nothing_is_good(bench_table):
     table, _ = bench_table
     requests = pair_on(PROBLEM)
     less = table[table.name != "03_flash"]
-    absent = time_verdict.absent(less, requests)
-    none = time_verdict.verdict(pair_times.times(less, requests), requests, "", absent)
+    absent = pair_times.absent(less, requests)
+    none = pair_times.verdict(pair_times.times(less, requests), requests, "", absent)
     assert none.row is None and none.tone == "info" and "The bench has no time of A, 03_flash." in none.said
     broken = pair_on(PROBLEM, b=(("RESCALE", 0),))
-    said = time_verdict.verdict(
+    said = pair_times.verdict(
         pair_times.times(table, broken), broken, differences.broken_sentence(broken, [True, False]), ""
     )
     assert (
         said.row is None and said.tone == "bad" and "B is broken on purpose" in said.said and "as fast" not in said.said
     )
     same = [requests[0], requests[0]]
-    assert "the same build" in time_verdict.verdict(pair_times.times(table, same), same, "", "").said
+    assert "the same build" in pair_times.verdict(pair_times.times(table, same), same, "", "").said
 
 
 def test_a_problem_without_sizes_of_a_bench_meets_the_one_of_nearest_work(bench_table):
@@ -384,7 +361,7 @@ def held(blocks, threads, per_multiprocessor):
 def test_figures_are_those_of_the_trace(cpu_run):
     problem = DenseProblem(seq_len=64, head_dim=64, num_heads=1)
     run = cpu_run("03_flash", problem, small_tiles("03_flash"), Scope(2))
-    found = compare_reasons.figures(run, None, held(4, 256, 6), 1.0)
+    found = reasons.figures(run, None, held(4, 256, 6), 1.0)
     costs = traced.requests(run.trace, space="shared").costs
     assert (
         found.wavefronts == 4 * costs.wavefronts.sum() and found.conflicts == 4 * (costs.wavefronts - costs.ideal).sum()
@@ -392,7 +369,7 @@ def test_figures_are_those_of_the_trace(cpu_run):
     assert found.multiply_adds == 2 * 64 * 64 * 64
     each = 64 * 64 * 4  # bytes of Q, K, V or O: Q and O once, K and V for each of four tiles
     assert found.global_bytes == 2 * each + 2 * 4 * each and found.fetched == (each + 2 * 4 * each) / 4
-    counted = compare_reasons.figures(run, execute.traffic(run.request), held(4, 256, 6), 3.0)
+    counted = reasons.figures(run, execute.traffic(run.request), held(4, 256, 6), 3.0)
     assert counted.global_bytes == 3 * found.global_bytes and counted.wavefronts == pytest.approx(3 * found.wavefronts)
     assert found.busy(RATES) == 4 / 132 and found.warps(RATES) == 4 * 8
 
@@ -400,18 +377,18 @@ def test_figures_are_those_of_the_trace(cpu_run):
 def test_reasons_stand_in_the_order_of_their_weight_and_what_speaks_against_is_apart(cpu_run):
     problem = DenseProblem(seq_len=64, head_dim=64, num_heads=1)
     runs = [cpu_run(name, problem, small_tiles(name)) for name in ("03_flash", "08b_three_bfloat16")]
-    figures = [compare_reasons.figures(run, None, held(blocks, 256, 6), 1e4) for run, blocks in zip(runs, (400, 132))]
+    figures = [reasons.figures(run, None, held(blocks, 256, 6), 1e4) for run, blocks in zip(runs, (400, 132))]
     times_us = (1000.0, 100.0)
-    found, against = compare_reasons.reasons(figures, RATES, times_us)
+    found, against = reasons.reasons(figures, RATES, times_us)
     weights = [reason.weight for reason in found if reason.weight is not None]
     assert weights == sorted(weights, reverse=True) and weights[0] > 0 and found[0].what == "wavefronts"
-    least = compare_reasons.least_times(figures, RATES)
+    least = reasons.least_times(figures, RATES)
     assert found[0].weight == pytest.approx(least["wavefronts"][0] - least["wavefronts"][1])
     assert least["wavefronts"][0] == pytest.approx(1e6 * figures[0].wavefronts * 128 / RATES.shared)
     assert all(reason.ratio < 1 for reason in against) and all(reason.ratio > 1 for reason in found)
     assert "warps" in {reason.what for reason in against}  # B has fewer warps at once, and is faster all the same
     assert not {r.what for r in found} & {"bytes"}  # equal tiles fetch the same bytes
-    turned = compare_reasons.reasons(figures[::-1], RATES, times_us[::-1])[0]
+    turned = reasons.reasons(figures[::-1], RATES, times_us[::-1])[0]
     assert turned[0].what == "wavefronts"
-    said = compare_reasons.unexplained(figures, RATES, times_us, [(1.7, "fp32 FMA"), (50.0, "copy")])
+    said = reasons.unexplained(figures, RATES, times_us, [(1.7, "fp32 FMA"), (50.0, "copy")])
     assert "1.7 % of its roof (fp32 FMA)" in said and "It is 10 times" in said and "The rest is" in said

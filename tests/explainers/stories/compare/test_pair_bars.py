@@ -10,7 +10,9 @@ from kernels.families.dense.problem import DenseProblem
 from kernels.trace.memory import traced
 
 PROBLEM = DenseProblem(seq_len=50, num_heads=1)
-ROW = SimpleNamespace(median_us=4000.0, median_us_b=1000.0, device="a GPU", date="2026-11-20", title="")
+ROW = SimpleNamespace(
+    median_us=4000.0, median_us_b=1000.0, ratio_low=3.9, ratio_high=4.1, device="a GPU", date="2026-11-20"
+)
 SIZES = {"seq_len": 4096.0, "batch": 1.0, "num_heads": 8.0, "head_dim": 64.0, "dtype": "float32", "causal": True}
 vars(ROW).update(SIZES)
 

@@ -186,11 +186,6 @@ def test_the_products_that_one_launch_would_repeat_exceed_those_of_attention():
     assert all(len(part.split()) <= 25 for block in one_launch() for part in block["text"].split(". "))
 
 
-def test_a_size_is_said_for_people():
-    problem = current().kernels["add_rms_norm"].problem_type
-    assert [times.size_said(problem(n, 64)) for n in (1, 8192)] == ["1 token, hidden 64", "8,192 tokens, hidden 64"]
-
-
 def test_no_block_needs_the_part_of_another_only_if_none_can_read_it():
     data = data_of(both(pair_of("rope_write")))
     assert data["apart"] and "no block needs" in WORDS.say("reason", data)

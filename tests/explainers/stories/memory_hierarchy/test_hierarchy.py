@@ -58,7 +58,7 @@ def test_the_levels_are_medians_of_the_plateaus(measured):
     levels = memory_levels.plateaus(table).set_index("level")
     shared = table[(table.space == "shared") & (table.kind == "latency")]
     assert levels.cycles["Shared memory"] == shared.cycles.median() and np.isnan(levels.cycles["Registers"])
-    path = levels.cycles[[level.name for level in memory_levels.LEVELS]].dropna()
+    path = levels.cycles[[*memory_levels.LEVELS]].dropna()
     assert list(path) == sorted(path)
     assert f"{levels.cycles['L2 cache']:.0f} in L2 and" in said_on(table, measured.device)
     assert said_on(table[table.space == "shared"], "a GPU") == "Only a part of a GPU has been measured so far."

@@ -41,7 +41,7 @@ def way_of(data, name):
 
 
 def steps_of(data, name):
-    return [step for step in data["steps"] if step["way"]["name"] == name]
+    return way_of(data, name)["rows"]
 
 
 def test_a_tree_halves_its_threads_and_the_place_of_its_words_sets_the_wavefronts(found):
@@ -62,14 +62,20 @@ def test_every_number_of_a_tree_is_read_once_as_the_other_one(found):
 
 def test_a_step_says_why_it_needs_its_wavefronts(found):
     data = found["lab_reduce_tree"]
-    frames = story.WORDS.frames(data["steps"], data)
-    said = [frames[way_of(data, "Tree, not divergent")["start"] + n]["sentence"] for n in (0, 7)]
-    assert said[0].endswith("Words of an access share a bank, so it takes 2 wavefronts, one after another.")
-    assert "1 of 256 threads adds. No two words share a bank, so an access takes one wavefront. The sum" in said[1]
+    said = [frame["sentence"] for frame in story.WORDS.frames(way_of(data, "Tree, not divergent")["rows"], data)]
+    assert "Words of an access share a bank, so it takes 2 wavefronts, one after another." in said[0]
+    assert "1 of 256 threads adds. No two words share a bank, so an access takes one wavefront. The sum" in said[7]
     chains = [way_of(data, f"Tree, {name}")["longest"] for name in ("divergent", "not divergent")]
     assert chains == [8 * 3, 3 * (2 + 4 + 8 + 8 + 8 + 4 + 2 + 1)]
-    ones = way_of(data, "Sum by tensor cores")["start"]
-    assert "share" not in frames[ones]["sentence"]  # four words of each lane are no conflict
+    (ones,) = story.WORDS.frames(way_of(data, "Sum by tensor cores")["rows"][:1], data)
+    assert "share" not in ones["sentence"]  # four words of each lane are no conflict
+
+
+def test_another_way_than_the_chosen_one_shows_its_first_addition(found):
+    data = found["lab_reduce_tree"]
+    shown = {way["name"]: [s["n"] for s in data["steps"] if s["way"] is way] for way in data["ways"]}
+    assert shown.pop("Tree, divergent") == [*range(8)] and set(map(tuple, shown.values())) == {(0,)}
+    assert len(data["steps"]) == 8 + len(shown) <= 20
 
 
 def test_the_table_counts_what_each_way_waits_for(found):

@@ -15,20 +15,11 @@ from app.choices.links import read_link
 from app.choices.page import Page
 from app.course import stops
 from app.stories import pipeline as page
-from explainers.stories.pipeline import (
-    before,
-    copy_questions,
-    key_tile_frames,
-    operand_questions,
-    overlaps,
-    pipeline,
-    producer_waits,
-    schedule,
-    turn_questions,
-)
+from explainers.stories.pipeline import marks, schedule
 from explainers.stories.pipeline import story as shown_pipelines
-from explainers.stories.pipeline.key_tile_frames import COPIES
+from explainers.stories.pipeline.marks import COPIES
 from explainers.story import encoding, stage
+from explainers.story.glossary import figure
 from kernels.build import Mode, builds
 from kernels.catalog import KERNELS, current
 from kernels.core.request import Request
@@ -68,7 +59,7 @@ def overlap():
 
 @pytest.fixture(scope="module")
 def story(overlap):
-    return pipeline.explain(overlap)
+    return marks.explain(overlap)
 
 
 def test_the_steps_are_the_key_tiles_of_the_first_that_computes_with_their_times(overlap, story):
@@ -82,70 +73,76 @@ def test_the_steps_are_the_key_tiles_of_the_first_that_computes_with_their_times
         of = f"Query tile {query}: " if queries > 1 else ""
         what = f"{'k' if of else 'K'}ey tile {bar.tile}" if bar.event == "tile_begin" else f"{'w' if of else 'W'}rite O"
         titles.append(of + what)
-    assert [f["title"] for f in story.frames] == titles
-    spans = [frame["span"] for frame in story.frames]
+    assert [step["title"] for step in story.steps] == titles and story.all_steps == len(titles) <= marks.MOST_STEPS
+    spans = [step["span"] for step in story.steps]
     assert [a for a, _ in spans[1:]] == list(begins.start_ns) and [b for _, b in spans[:-1]] == [
         a for a, _ in spans[1:]
     ]
     assert spans[0][0] == 0 and spans[-1][1] == mine.end_ns.max()
-    frame = story.frames[1]
-    start, end = frame["span"]
+    frames = shown_pipelines.stage_of([story]).frames
+    frame, (start, end) = frames[1], spans[1]
     assert frame["sentence"].startswith(f"Key tile 0: warpgroup 1 takes {end - start:.3g} ns.")
-    assert all(len(said.split()) <= 25 for f in story.frames for said in re.split(r"(?<=\.) ", f["sentence"]))
+    assert all(len(said.split()) <= 25 for f in frames for said in re.split(r"(?<=\.) ", f["sentence"]))
     inside = story.bars[(story.bars.start_ns < end) & (story.bars.end_ns > start)]
     assert frame["lines"] == inside.place.value_counts().to_dict()
 
 
-def test_the_picture_has_every_bar_and_what_is_in_flight(overlap, story):
-    shown = pipeline.view([story])
-    rows, row = shown.meta["rows"], shown.columns["row"].astype(int)
-    names = [r["name"] for r in rows]
+def test_the_picture_has_every_bar_in_sight_and_what_is_in_flight(overlap, story):
+    (panel,) = shown_pipelines.picture([story]).meta.lines[0]
+    names = [lane.name for lane in panel.rows]
     flying = [f"{what} in flight" for what in ("Scores", "Output")]
     assert names == ["warpgroup 0, producer", "warpgroup 1, consumer", *flying, "warpgroup 2, consumer", *flying]
-    plain = np.array([not rows[r]["flight"] for r in row])
-    assert plain.sum() == len(story.bars) and (~plain).sum() == len(story.flight)
-    assert (np.diff(row) >= 0).all()
-    for r in range(len(rows)):
-        start, end = (shown.columns[name][row == r] for name in ("start", "end"))
-        assert (np.diff(start) >= 0).all() and (end >= start).all()
-        assert rows[r]["flight"] or (start[1:] == end[:-1]).all()
-    kinds = {e["name"]: e["kind"] for e in shown.meta["events"]}
+    assert story.all_steps == len(story.steps)  # so all bars are in sight
+    plain = [span for span in panel.spans if not panel.rows[span.row].thin]
+    assert len(plain) == len(story.bars) and len(panel.spans) - len(plain) == len(story.flight)
+    for row, lane in enumerate(panel.rows):
+        own = [(span.start, span.end) for span in panel.spans if span.row == row]
+        assert own == sorted(own) and (lane.thin or all(a[1] == b[0] for a, b in zip(own, own[1:])))
+    kinds = {span.datum["event"]: span.datum["kind"] for span in plain}
     assert kinds["scores"] == "S" and kinds["softmax"] == "P" and kinds["wait_q"] == "wait"
     assert kinds["prefetch_tile"] == "K" and kinds["load_q"] == "Q" and kinds["write"] == "other"
-    assert [rows[r]["name"] for r in shown.meta["row_of"].values()] == [f"warpgroup {w}, {role}" for w, role in
-        ((0, "producer"), (1, "consumer"), (2, "consumer"))]  # fmt: skip
+    assert {span.datum["event"] for span in plain if span.hatch} == {e for e, kind in kinds.items() if kind == "wait"}
+    bar = story.bars[(story.bars.writer == 1) & (story.bars.event == "softmax")].iloc[0]
+    (tip,) = (span.tip for span in plain if (span.row, span.start) == (1, bar.start_ns))
+    cycles = (bar.end_ns - bar.start_ns) * overlap.mhz / 1000
+    assert tip.split("\n") == [
+        "11_overlap, warpgroup 1, consumer",
+        f"Online softmax, key tile {bar.tile}",
+        f"{bar.end_ns - bar.start_ns:,.0f} ns, {cycles:,.0f} cycles, from {bar.start_ns:,.0f} ns on",
+    ]
 
 
 def test_an_arrow_leads_from_where_a_tile_s_copy_began_to_its_scores(story):
     producer = story.bars[(story.bars.writer == 0) & (story.bars.event == "prefetch_tile")]
-    tiles = [frame for frame in story.frames if "ey tile" in frame["title"]]
+    tiles = [n for n, step in enumerate(story.steps) if "ey tile" in step["title"]]
     scores = story.bars[(story.bars.writer == story.leader) & (story.bars.event == "scores")]
-    assert len(tiles) == len(producer) <= len(scores) and sum(bool(f["copied"]) for f in tiles) > len(tiles) / 2
-    for frame, copy, score in zip(tiles, producer.itertuples(), scores.itertuples()):
-        assert frame["title"].endswith(f"ey tile {copy.tile}") and copy.tile == score.tile
-        if copy.end_ns >= score.start_ns:  # in these made-up times
-            assert not frame["copied"]
-            continue
-        assert frame["copied"] == [0, copy.end_ns, story.leader, score.start_ns]
-        ahead = pipeline.figure(score.start_ns - copy.end_ns, 3)
-        assert f"The copy of its keys had started {ahead} ns before its scores." in frame["sentence"]
+    frames, (panel,) = shown_pipelines.stage_of([story]).frames, shown_pipelines.picture([story]).meta.lines[0]
+    links = {link.now[0]: link for link in panel.links}
+    assert len(tiles) == len(producer) <= len(scores) and len(tiles) / 2 < len(links) <= len(tiles)
+    for n, copy, score in zip(tiles, producer.itertuples(), scores.itertuples()):
+        assert frames[n]["title"].endswith(f"ey tile {copy.tile}") and copy.tile == score.tile
+        assert (n in links) == (copy.end_ns < score.start_ns)  # in these made-up times, some are later
+        if n in links:
+            assert (links[n].start, links[n].end) == ((0, copy.end_ns), (1, score.start_ns))
+            ahead = figure(score.start_ns - copy.end_ns, 3)
+            assert f"The copy of its keys had started {ahead} ns before its scores." in frames[n]["sentence"]
 
 
 def test_a_producer_s_long_turn_starts_with_a_wait(long):
     own = long.bars[long.bars.writer == 0]
-    drawn = producer_waits.drawn(own)
+    drawn = marks.with_waits(own)
     turns, copies, waits = (f[f.event == e] for f, e in
-        ((own, "prefetch_tile"), (drawn, "prefetch_tile"), (drawn, producer_waits.WAIT)))  # fmt: skip
+        ((own, "prefetch_tile"), (drawn, "prefetch_tile"), (drawn, marks.WAIT)))  # fmt: skip
     least = (turns.end_ns - turns.start_ns).min()
     assert (copies.end_ns - copies.start_ns).to_numpy() == pytest.approx(least) and len(copies) == len(turns)
-    assert waits.end_ns.isin(drawn[drawn.event != producer_waits.WAIT].start_ns).all() and len(waits) >= len(turns) - 2
+    assert waits.end_ns.isin(drawn[drawn.event != marks.WAIT].start_ns).all() and len(waits) >= len(turns) - 2
     whole = (drawn.end_ns - drawn.start_ns).sum()
     assert whole == pytest.approx((own.end_ns - own.start_ns).sum())
-    assert producer_waits.drawn(other := long.bars[long.bars.writer == 1]) is other
+    assert marks.with_waits(other := long.bars[long.bars.writer == 1]) is other
 
 
 def test_the_whole_grid_has_every_block_of_the_marks_build(overlap, story):
-    drawn = pipeline.whole_grid(story, named=False)
+    drawn = shown_pipelines.whole_grid(story, named=False)
     spans = overlap.writers.groupby("block").agg(sm=("sm", "first"), start=("start_ns", "min"), end=("end_ns", "max"))
     found = dict(zip(drawn.columns["block"].astype(int), zip(*(drawn.columns[n] for n in ("sm", "start", "end")))))
     assert set(found) == set(spans.index)
@@ -155,7 +152,8 @@ def test_the_whole_grid_has_every_block_of_the_marks_build(overlap, story):
     assert launch["item"] == "" and launch["cols"] == len(spans)  # its blocks take query tiles as they come
     assert "query tile" not in drawn.meta["frames"][0]["sentence"]
     assert (
-        pipeline.whole_grid(pipeline.explain(made_up("08_pipeline")), False).meta["launches"][0]["item"] == "query tile"
+        shown_pipelines.whole_grid(marks.explain(made_up("08_pipeline")), False).meta["launches"][0]["item"]
+        == "query tile"
     )
 
 
@@ -165,8 +163,9 @@ def test_what_products_need_of_the_tensor_cores(overlap, story):
     cycles = (overlap.writers[overlap.writers.block == 0].end_ns.max()) * overlap.mhz / 1e3
     share = flops / 4096 / cycles
     assert pipeline_bars.multiplying(overlap, 0) == pytest.approx(share) and pipeline_bars.resident(overlap, 0) == 1.0
-    assert f"The tensor cores work for this block at least {share:.0%} of the time." in pipeline.summary(story)
-    at_work, in_flight = pipeline.fed_sentences(story)
+    summary = shown_pipelines.stage_of([story]).summary
+    assert f"The tensor cores work for this block at least {share:.0%} of the time." in summary
+    at_work, in_flight, _ = marks.WORDS.parts("shares", shown_pipelines.data_of(story))
     assert f"This share is {share * (1 + overlap.overhead):.1%} without the cost of the marks." in at_work
     assert f"for {pipeline_bars.fed(overlap, 0):.1%} of the time" in in_flight
     assert (
@@ -178,21 +177,20 @@ def test_what_products_need_of_the_tensor_cores(overlap, story):
 
 
 def test_two_kernels_are_on_one_scale_and_the_strip_and_the_table_have_the_marks_numbers(overlap, story):
-    beneath = pipeline.explain(made_up("08_pipeline"))
+    beneath = marks.explain(made_up("08_pipeline"))
     assert beneath.made.noun == "warp" and beneath.flight.empty
-    made = pipeline.stage_of([story, beneath], stage.Provenance("recorded", "Made up."))
-    shown = made.views[0]
-    assert {r["kernel"] for r in shown.meta["rows"]} == {"11_overlap", "08_pipeline"}
-    assert made.frames == story.frames and "11_overlap: block 0" in made.summary and "08_pipeline" in made.summary
-    assert f"Measuring made this run {overlap.overhead:.1%} slower." == pipeline.cost(overlap)
-    faster = replace(overlap, marks_ms=0.9)
-    assert "is 10.0% faster: it is another build" in pipeline.cost(faster)
-    decoded = encoding.decode(encoding.encode(made))
-    assert len(decoded["views"][0]["columns"]["start"]) == len(shown.columns["start"])
-    begins, lasts, flight = pipeline.states(story)
-    assert lasts.values[1] == round(story.frames[1]["span"][1] - story.frames[1]["span"][0])
+    made = shown_pipelines.stage_of([story, beneath])
+    (panel,) = made.views[0].meta.lines[0]
+    assert {lane.datum["kernel"] for lane in panel.rows} == {"11_overlap", "08_pipeline"}
+    assert made.frames == shown_pipelines.stage_of([story]).frames
+    assert "11_overlap: block 0" in made.summary and "08_pipeline" in made.summary
+    assert f"Measuring made this run {overlap.overhead:.1%} slower." in made.provenance.said
+    faster = shown_pipelines.stage_of([marks.explain(replace(overlap, marks_ms=0.9))])
+    assert "is 10.0% faster: it is another build" in faster.provenance.said
+    begins, lasts, flight = made.state
+    assert lasts.values[1] == round(story.steps[1]["span"][1] - story.steps[1]["span"][0])
     assert begins.values[0] == 0 and flight.values[2].endswith("%")
-    table = pipeline.shares_table(story)
+    table = shown_pipelines.shares_table(story)
     assert table.bars.sum() == (story.bars.event != story.bars.role).sum()
     assert {"Online softmax", "Scores"} <= set(table["at"])
 
@@ -218,7 +216,8 @@ def test_the_page_shows_a_recording_alone_and_with_another_beneath_and_tells_a_m
     assert alone.provenance.label == "recorded" and "made up, 2026-11-23" in alone.provenance.said
     assert page.possible_beneath(page_of("pipeline"), recorded) == [page.ALONE, "10_warp_roles"]
     both = page.STORY.make(page.subject(page_of("pipeline"), {**recorded, "beneath": "10_warp_roles"}, "recorded"))
-    assert len(both.views[0].meta["rows"]) > len(alone.views[0].meta["rows"]) and both.frames == alone.frames
+    assert len(both.views[0].meta.lines[0][0].rows) > len(alone.views[0].meta.lines[0][0].rows)
+    assert both.frames == alone.frames
     look = page.subject(page_of("pipeline"), recorded, "recorded")
     assert json.dumps(stage.plain(page.STORY.parts["shares"](look)))
     high = page.chosen(recorded).said["blocks"] - 1
@@ -272,22 +271,22 @@ def test_the_overlap_of_two_warpgroups_is_the_marks_and_each_step_has_the_partne
         return np.logical_or.reduce([(mine_.start_ns <= at) & (at < mine_.end_ns) for mine_ in mine.itertuples()])
 
     softmax = inside(1, ["softmax"])
-    shares = overlaps.during_softmax(story.bars, 1)
+    shares = marks.during_softmax(story.bars, 1)
     assert shares["products"] == pytest.approx(inside(2, ["scores", "output"])[softmax].mean(), abs=0.01)
     assert shares["softmax"] == pytest.approx(inside(2, ["softmax"])[softmax].mean(), abs=0.01)
     assert sum(shares.values()) == pytest.approx(1, abs=0.01)
-    assert f"multiplies for {shares['products']:.0%} of the time" in pipeline.summary(story)
-    (said,) = pipeline.meanwhile_sentences(story)
+    made = shown_pipelines.stage_of([story])
+    assert f"multiplies for {shares['products']:.0%} of the time" in made.summary
+    *_, said = marks.WORDS.parts("shares", shown_pipelines.data_of(story))
     assert f"{shares['products']:.1%}" in said and f"in its own softmax for {shares['softmax']:.1%}." in said
-    frame = story.frames[3]
-    start, end = frame["span"]
-    mine = overlaps.softmax_of(story.bars, 1)
+    start, end = story.steps[3]["span"]
+    mine = marks.softmax_of(story.bars, 1)
     (span,) = mine[(mine.start_ns >= start) & (mine.start_ns < end)].itertuples()
     ns = 0.0
     for bar in story.bars[(story.bars.writer == 2) & story.bars.event.isin(["scores", "output"])].itertuples():
         ns += max(0.0, min(bar.end_ns, span.end_ns) - max(bar.start_ns, span.start_ns))
-    whole = pipeline.figure(span.end_ns - span.start_ns, 3)
-    assert f"warpgroup 2 multiplies for {pipeline.figure(ns, 3)} of {whole} ns." in frame["sentence"]
+    whole = figure(span.end_ns - span.start_ns, 3)
+    assert f"warpgroup 2 multiplies for {figure(ns, 3)} of {whole} ns." in made.frames[3]["sentence"]
 
 
 def test_the_modelled_schedules():
@@ -329,13 +328,17 @@ def test_the_schedule_has_the_models_and_the_marks(overlap, story):
     mine = [span for span in shown.spans if span.datum["panel"] == 2 and span.datum["row"] == 1]
     due = story.bars[(story.bars.writer == 2) & (story.bars.event == "softmax")]
     assert [(span.start, span.end) for span in mine if span.colour == "P"] == [*zip(due.start_ns, due.end_ns)]
-    assert shown.groups[2].begins == [frame["span"][0] for frame in story.frames]
+    assert shown.groups[2].begins == [step["span"][0] for step in story.steps]
     rests = {group.title: set(group.said) for group in turns.groups}
     assert rests["Without turns (modelled)"] == {"the tensor cores are at rest"}
     assert rests["In turns (modelled)"] == rests["This run (recorded)"] == set()
-    assert schedule.views(pipeline.explain(made_up("08_pipeline"))) == []
-    other = schedule.views(pipeline.explain(made_up("10_warp_roles")))[0].meta.lines[0][0]
+    assert schedule.views(marks.explain(made_up("08_pipeline"))) == []
+    other = schedule.views(marks.explain(made_up("10_warp_roles")))[0].meta.lines[0][0]
     assert other.groups[0].title == "Without turns, as this kernel (modelled)"
+
+
+def questions_of(story):
+    return {question.id: question for question in shown_pipelines.stage_of([story]).questions}
 
 
 def right(question):
@@ -346,14 +349,14 @@ def right(question):
 
 @pytest.fixture(scope="module")
 def long():
-    return pipeline.explain(page.of("11_overlap")[0].load())
+    return marks.explain(page.of("11_overlap")[0].load())
 
 
 def test_the_questions_on_turns_have_the_marks_answers(long):
     story = long
-    asked = {q.id: q for q in turn_questions.questions(story)}
-    assert list(asked) == ["meanwhile", "why_turns", "own_product"]
-    shares = overlaps.during_softmax(story.bars, 1)
+    asked = questions_of(story)
+    assert {"meanwhile", "why_turns", "own_product"} <= asked.keys()
+    shares = marks.during_softmax(story.bars, 1)
     due = {"products": "It multiplies", "softmax": "It is in its softmax, too", "other": "It waits for its turn"}
     assert right(asked["meanwhile"]) == due[max(shares, key=shares.get)]
     assert {"writer": 2} in asked["meanwhile"].covers and asked["meanwhile"].shows == {"panel": 2, "row": 1}
@@ -369,16 +372,15 @@ def test_the_questions_on_turns_have_the_marks_answers(long):
 
 def test_the_questions_on_copies_have_the_marks_answers(long):
     story = long
-    asked = {q.id: q for q in copy_questions.questions(story)}
+    asked = questions_of(story)
     copies = story.bars[story.bars.event == "prefetch_tile"]
     assert set(copies.writer) == {0} and right(asked["who_copies"]) == "Only warpgroup 0"
     assert f"all {len(copies):,} key tiles" in asked["who_copies"].why
     assert right(asked["held_back"]) == "It waits for free shared memory"
-    (operands,) = operand_questions.questions(story)
-    assert right(operands) == "The tensor cores read them from shared memory"
-    ahead = pipeline.explain(made_up("08_pipeline"))
-    assert operand_questions.questions(ahead) == []
-    asked = {q.id: q for q in copy_questions.questions(ahead)}
+    assert right(asked["operands"]) == "The tensor cores read them from shared memory"
+    ahead = marks.explain(made_up("08_pipeline"))
+    asked = questions_of(ahead)
+    assert "operands" not in asked
     own = ahead.bars[ahead.bars.writer == ahead.leader]
     copy, before = (
         own[(own.event == e) & (own.tile == t)].start_ns.iloc[0] for e, t in (("prefetch_tile", 2), ("scores", 1))
@@ -387,12 +389,12 @@ def test_the_questions_on_copies_have_the_marks_answers(long):
     assert right(asked["until_needed"]) == "It works on key tile 1"
 
 
-def test_every_stop_of_the_course_has_its_questions():
+def test_every_stop_of_the_course_has_its_questions_and_at_most_20_steps():
     """Each on the recording that its page opens with."""
     for stop in (stop for stop in stops() if stop.story == "pipeline"):
         made = open_page("pipeline?" + "&".join(f"{k}={v}" for k, v in stop.choices.items())).stage
         assert set(stop.questions) <= {question["id"] for question in made.questions}, stop.name
-        assert stop.picture in {view["id"] for view in made.views}
+        assert stop.picture in {view["id"] for view in made.views} and len(made.frames) <= 20
 
 
 def entries():
@@ -407,40 +409,45 @@ def entries():
 @pytest.mark.parametrize("entry", list(entries()))
 def test_every_recorded_pipeline_has_its_steps(entry):
     """Every step begins where the one before ends, and the steps are the leader's whole life."""
-    found = pipeline.explain(entry.load())
-    spans = [frame["span"] for frame in found.frames]
+    made = entry.load()
+    found = marks.explain(made)
     mine = found.bars[found.bars.writer == found.leader]
+    steps = marks.steps_of(made, found.bars, found.leader, found.words)
+    spans, titles = ([step[name] for step in steps] for name in ("span", "title"))
     assert [a for a, _ in spans[1:]] == [b for _, b in spans[:-1]]
     assert spans[0][0] == mine.start_ns.iloc[0] and spans[-1][1] == mine.end_ns.iloc[-1]
-    assert all(frame["sentence"].startswith(f"{frame['title']}: ") for frame in found.frames)
     tiles = mine.event.isin(["tile_begin", "write"]).sum() if (mine.event == "tile_begin").any() else 0
     loops_over_queries = entry.request.problem.gradients
-    assert loops_over_queries or "Query tile 0" not in found.frames[1 % len(spans)]["title"]
-    titles = [frame["title"] for frame in found.frames]
+    assert loops_over_queries or "Query tile 0" not in titles[1 % len(spans)]
     if loops_over_queries:  # of one head
         assert len(set(titles)) == len(titles) and not any("ead " in title for title in titles)
     assert len(spans) in ((tiles, tiles + 1) if tiles else (len(mine),))
-    made = pipeline.stage_of([found], stage.Provenance("recorded", "Made up."))
-    assert encoding.encode(made) and all(right(question) for question in made.questions)
+    assert len(found.steps) <= marks.MOST_STEPS and found.steps[0] == steps[0] and found.steps[-1] == steps[-1]
+    stage_ = shown_pipelines.stage_of([found])
+    assert all(frame["sentence"].startswith(f"{frame['title']}: ") for frame in stage_.frames)
+    assert encoding.encode(stage_) and all(right(question) for question in stage_.questions)
+    (panel,) = stage_.views[0].meta.lines[0]
+    for step, begin in zip(found.steps, panel.groups[0].begins):  # a window has the whole step
+        assert begin <= step["span"][0] and step["span"][1] <= begin + panel.length + 1e-6
 
 
 def test_one_warp_of_the_kernel_before_is_shown_on_the_same_scale():
-    now, then = (pipeline.explain(page.of(name)[0].load()) for name in ("08_pipeline", "07_swizzle"))
-    made = pipeline.stage_of([now, then], stage.Provenance("recorded", ""))
-    shown = next(view for view in made.views if view.id == before.ID)
-    assert [row["label"] for row in shown.meta["rows"]] == [
-        "Before: 07_swizzle, 32 keys a tile",
-        "Now: 08_pipeline, 64 keys a tile",
+    now, then = (marks.explain(page.of(name)[0].load()) for name in ("08_pipeline", "07_swizzle"))
+    made = shown_pipelines.stage_of([now, then])
+    (panel,) = next(view for view in made.views if view.id == shown_pipelines.BEFORE).meta.lines[0]
+    assert [(group.title, group.note) for group in panel.groups] == [
+        ("Before: 07_swizzle", "32 keys a tile"),
+        ("Now: 08_pipeline", "64 keys a tile"),
     ]
     for row, story in enumerate((then, now)):
-        mine = np.asarray(shown.columns["row"]) == row
-        due = story.bars[story.bars.writer == story.leader]
-        assert list(np.asarray(shown.columns["start"])[mine]) == sorted(due.start_ns)
-    assert {q.view for q in made.questions if q.id in ("copy_ahead", "until_needed")} == {before.ID}
+        mine = [span.start for span in panel.spans if span.row == row]
+        due = story.bars[story.bars.writer == story.leader].start_ns
+        assert len(mine) > 20 and mine == sorted(mine) and set(mine) <= set(due)
+    assert {q.view for q in made.questions if q.id in ("copy_ahead", "until_needed")} == {shown_pipelines.BEFORE}
     copying = [s.bars[(s.bars.writer == s.leader) & s.bars.event.isin(COPIES)] for s in (then, now)]
     each = [float((bars.end_ns - bars.start_ns).median()) for bars in copying]
     keys = [s.made.request.value_of("key_rows") for s in (then, now)]
-    assert f"spends {pipeline.figure(each[0] * keys[1] / keys[0], 3)} ns on copies" in made.summary
+    assert f"spends {figure(each[0] * keys[1] / keys[0], 3)} ns on copies" in made.summary
 
 
 # ---- the backward: a block keeps keys and walks over query tiles ----
@@ -458,7 +465,7 @@ def test_a_backward_s_heads_are_counted_in_any_order(tiles, heads):
     made = SimpleNamespace(walked="query")
     event = pd.Series(["consumer", *["tile_begin", "scores"] * len(tiles), "write"])
     numbers = pd.Series([-1, *np.repeat(tiles, 2), -1])
-    assert list(key_tile_frames._outer(made, event, numbers)) == [0, *np.repeat(heads, 2), 0]
+    assert list(marks._outer(made, event, numbers)) == [0, *np.repeat(heads, 2), 0]
 
 
 BACKWARD = ("backward_6_overlap", pytest.param("backward_4_mma", marks=pytest.mark.slow))
@@ -469,13 +476,13 @@ def test_a_backward_s_steps_are_query_tiles_with_all_its_products(name, tmp_path
     """Its blocks log products under marks of their own, and not in the first launch. `multiplying` divided by zero."""
     made = made_up(name, KERNELS[name].problem_type(200, 64, num_heads=1))
     assert made.launch == 1 and made.walked == "query" and pipeline_bars.multiplying(made, 0) > 0
-    story = pipeline.explain(made)
-    assert {"Query tile 0", "Query tile 1"} <= {frame["title"] for frame in story.frames}
-    assert not any("key tile" in frame["sentence"].lower() for frame in story.frames)
-    assert story.words.copied == "Q and dO" and story.words.kept == "dK and dV"
-    shown = pipeline.stage_of([story], stage.Provenance("recorded", "Made up."))
-    products = [event for event in shown.views[0].meta["events"] if event["kind"] in "SO"]
-    assert {"S", "dP"} <= {short for event in products for short in event["short"]}
+    story = marks.explain(made)
+    shown = shown_pipelines.stage_of([story])
+    assert {"Query tile 0", "Query tile 1"} <= {step["title"] for step in story.steps}
+    assert not any("key tile" in frame["sentence"].lower() for frame in shown.frames)
+    assert story.words["copied"] == "Q and dO" and story.words["kept"] == "dK and dV"
+    (panel,) = shown.views[0].meta.lines[0]
+    assert {"S", "dP"} <= {text.rstrip(" 0123456789") for span in panel.spans for text in span.texts}
     assert not any("softmax" in text.lower() for q in shown.questions for text in (q.text, *q.options))
     monkeypatch.setattr(tables, "FOLDER", tmp_path)
     request = replace(made.request, backend="gpu")

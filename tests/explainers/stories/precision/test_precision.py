@@ -10,9 +10,9 @@ import pytest
 from conftest import small_tiles
 
 from explainers.stories.online_softmax import online_softmax
-from explainers.stories.precision import error_tables, precision, rounding
+from explainers.stories.precision import error_tables, rounding
 from explainers.stories.precision import story as page
-from explainers.stories.precision.replay import STAGES, rms
+from explainers.stories.precision.rounding import STAGES, rms
 from explainers.story import encoding, picture, probed, stage, terms
 from kernels.catalog import KERNELS
 from kernels.core import reference
@@ -24,7 +24,7 @@ from kernels.families.tensor_cores.problem import SixteenBitProblem
 from kernels.run import execute
 from kernels.trace.trace import Trace
 
-TAKEN = probed.accepting(precision)
+TAKEN = probed.accepting(rounding)
 AT = {name: number for number, name in enumerate(STAGES)}
 CASES = {  # what both kinds of problem have, and the query tile
     "plain": ({"seq_len": 96, "num_heads": 1}, 1),
@@ -186,7 +186,7 @@ def test_each_type_has_what_it_rounds(made, name):
 
 
 def test_the_types_of_the_ladder_draw_the_same_numbers():
-    found = precision.of_each_type(TAKEN.values())
+    found = rounding.of_each_type(TAKEN.values())
     assert {label: (spec.name, changes) for label, (spec, changes) in found.items()} == {
         "float32": ("03_flash", {}),
         "float32 as 3 bfloat16": ("08b_three_bfloat16", {}),

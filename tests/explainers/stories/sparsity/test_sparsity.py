@@ -10,10 +10,8 @@ import pytest
 from explainers.models import tiling
 from explainers.stories.sparsity import (
     block_mask,
-    executions,
-    mask_times,
+    costs,
     mask_walk,
-    sparsity_ledger,
     story,
 )
 from explainers.stories.sparsity.block_mask import FULL, PARTIAL
@@ -52,7 +50,7 @@ def test_kernels_are_accepted_by_their_logs_and_a_mask_that_shows_nothing_has_no
     assert all(probed.has_masks(KERNELS[name]) for name in ACCEPTED)
     run = run_of(mask="drawn", drawn=(), causal=False, sink_logits=True)
     assert "The lse comes only from the sink." in mask_walk.explain(run, 3).frames[-1]["sentence"]
-    assert sparsity_ledger.summary(sparsity_ledger.ledger(run)).endswith("no block is computed, and O is 0.")
+    assert costs.summary(costs.ledger(run)).endswith("no block is computed, and O is 0.")
 
 
 @pytest.mark.parametrize("name", LISTED)
@@ -169,10 +167,10 @@ def test_a_mask_is_drawn_from_its_lists_element_for_element(name):
 def test_what_the_probes_counted_is_what_the_lists_say_byte_for_byte(name, length):
     kind = {"mask": "sinks"} if name in LISTED else {}
     run = run_of(name, seq_len=length, num_heads=2, num_kv_heads=1, window=70, **kind)
-    made, traffic = sparsity_ledger.ledger(run), execute.traffic(run.request)
+    made, traffic = costs.ledger(run), execute.traffic(run.request)
     problem, mask = run.request.problem, mask_of(run)
     block_q, block_kv = block_mask.sizes(run.request)
-    assert traffic.whole and sparsity_ledger.kv_counted(run.request, traffic) == made.bytes
+    assert traffic.whole and costs.kv_counted(run.request, traffic) == made.bytes
     by_hand = 0
     for first in range(0, length, block_q):
         for column in range(0, length, block_kv):
@@ -183,13 +181,13 @@ def test_what_the_probes_counted_is_what_the_lists_say_byte_for_byte(name, lengt
     assert sum(walk.loaded) == walk.steps[-1]["loaded"]
     assert walk.loaded == [min(block_kv, length - c * block_kv) * problem.head_dim * 4 for c, _ in walk.entries]
     assert made.seen == mask.sum() * 2
-    table = sparsity_ledger.table(made).set_index("")
+    table = costs.table(made).set_index("")
     assert (
         table["blocks"]["full: executed"] + table["blocks"]["partial: executed, then masked"]
         == made.full + made.partial
     )
     assert table["pairs"]["executed"] + table["pairs"]["skipped"] == table["pairs"]["every block"] == made.dense_pairs
-    assert "the same, byte for byte" in words(sparsity_ledger.ledger_blocks(run, traffic, pd.DataFrame({"status": []})))
+    assert "the same, byte for byte" in words(costs.ledger_blocks(run, traffic, pd.DataFrame({"status": []})))
 
 
 def words(blocks):
@@ -198,10 +196,10 @@ def words(blocks):
 
 def test_blocks_that_hold_a_seen_pair_are_counted_and_lists_win_where_they_skip_something():
     run = run_of(mask="random", density=0.02, seq_len=256)
-    seen, ways = run.request.problem.masks[0].dense(), executions.ways(run.request)
+    seen, ways = run.request.problem.masks[0].dense(), costs.ways(run.request)
     row = 2 * run.request.problem.head_dim * 2
     assert (ways[0].pairs, ways[0].bytes) == (seen.sum(), seen.sum() * row)
-    for way, size in zip(ways[1:], executions.SIZES):
+    for way, size in zip(ways[1:], costs.SIZES):
         parts = [seen[r : r + size, c : c + size].any() for r in range(0, 256, size) for c in range(0, 256, size)]
         assert way.executed == np.mean(parts) and way.pairs == sum(parts) * size * size
         assert way.bytes == sum(parts) * size * row and way.users == size
@@ -209,12 +207,12 @@ def test_blocks_that_hold_a_seen_pair_are_counted_and_lists_win_where_they_skip_
     assert shares == sorted(shares) and ways[0].sectors * 32 >= ways[0].bytes
     for fields, skips in (({"mask": "window", "window": 1}, True), ({"mask": "random", "density": 0.25}, False)):
         run = run_of(seq_len=128, causal=False, **fields)
-        said = words(executions.element_blocks(run, pd.DataFrame({"status": []})))
+        said = words(costs.element_blocks(run, pd.DataFrame({"status": []})))
         assert ("lists of blocks win" in said) == skips and ("lists of blocks skip nothing" in said) != skips
     run = run_of(mask="window", window=1, seq_len=64)  # one key in each row: one lane reads at a time
-    csr = executions.ways(run.request)[0]
+    csr = costs.ways(run.request)[0]
     bytes_of_row = run.request.problem.head_dim * 2
-    assert csr.sectors == 64 * (bytes_of_row // executions.VECTOR + bytes_of_row // 32)
+    assert csr.sectors == 64 * (bytes_of_row // costs.VECTOR + bytes_of_row // 32)
     assert mask_walk.explain(run_of(item=5, mask="sinks", window=192), 326).frames[0]["sentence"] == (
         "A query sees a window, the last 192 keys. It also sees the first 4 keys, the sinks. "
         "Query block 5 needs 5 of 6 key blocks: 3 are partial and 2 are full."
@@ -224,9 +222,9 @@ def test_blocks_that_hold_a_seen_pair_are_counted_and_lists_win_where_they_skip_
 @pytest.mark.parametrize("length", [1, 8, 20])
 def test_the_smallest_blocks_are_counted_however_short_the_sequence_is(length):
     run = run_of(mask="window", window=1, seq_len=length)
-    ways = executions.ways(run.request)
+    ways = costs.ways(run.request)
     assert [way.users for way in ways[1:]] == [16, 32][: 1 + (length > 16)]
-    said = words(executions.element_blocks(run, pd.DataFrame({"status": []})))
+    said = words(costs.element_blocks(run, pd.DataFrame({"status": []})))
     assert "100.0% have a seen pair" in said and "nan" not in said
     if length == 8:  # one block, of 64 pairs
         assert f"at random, {1 - (7 / 8) ** 64:.1%} would have one" in said
@@ -242,18 +240,18 @@ def test_times_are_next_to_the_fastest_dense_one_and_say_which_kernels_add_the_m
     times = pd.DataFrame(
         [row(LISTED[0], 20.0), row("sdpa_math", 300.0), row("sdpa_cudnn", 100.0), row(LISTED[0], 7.0, mask="drawn")]
     ).assign(device="A GPU", date="2026-11-24")
-    found = mask_times.recorded(run.request, times)
+    found = costs.recorded(run.request, times)
     assert list(found.median_us) == [20.0, 100.0, 300.0] and set(found.dense) == {100.0}
-    blocks = mask_times.time_blocks(run.request, times)
+    blocks = costs.time_blocks(run.request, times)
     assert blocks[0]["rows"][0][2:] == ["20 us", "5"] and "A GPU" in blocks[0]["caption"]
-    nothing = mask_times.time_blocks(run_of(mask="strided").request, times)
+    nothing = costs.time_blocks(run_of(mask="strided").request, times)
     assert "No time is recorded with the mask strided." in nothing[0]["text"]
     sizes = {"seq_len": 64, "num_heads": 1, "head_dim": 64, "batch": 1, "causal": True}
     listed = json.dumps(sizes | {"mask": "random", "density": 0.1})
     masked = [{"name": name, "problem": listed} for name in ("csr_attention", "sdpa_math", "flex_attention")]
     dense = [{"name": "01_naive", "dtype": "float32", **sizes}, {"name": "07_async", "dtype": "float16", **sizes}]
     times = pd.DataFrame([*masked, *dense]).assign(status="ok", median_us=[9, 8, 7, 6, 5], device="A GPU", date="now")
-    caption = mask_times.csr_times(times)[0]["caption"]
+    caption = costs.csr_times(times)[0]["caption"]
     assert "SDPA's kernels (torch math) compute every pair and add the mask." in caption
     assert "flex_attention skips blocks in which no pair is seen." in caption
     assert "with a recorded time (float16, float32)" in caption and "flex" not in caption.split("SDPA")[0]

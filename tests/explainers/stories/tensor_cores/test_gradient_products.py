@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from explainers.models import gradients
-from explainers.stories.tensor_cores import fragments, tensor_cores
+from explainers.stories.tensor_cores import fragments
+from explainers.stories.tensor_cores import story as page
 from explainers.story import encoding, stage
 from kernels.catalog import current
 from kernels.core.request import Request
@@ -12,7 +13,7 @@ from kernels.core.scope import Scope
 from kernels.errors import ProblemError
 from kernels.run import execute
 
-KERNELS = {name: k for name, k in current().of_family("backward").items() if tensor_cores.accepts(k)}
+KERNELS = {name: k for name, k in current().of_family("backward").items() if page.STORY.accepts(k)}
 
 
 def run_of(kernel, fields, scope=0, **constants):
@@ -30,15 +31,14 @@ def run(request):
 
 @pytest.fixture(scope="module")
 def story(run):
-    return tensor_cores.explain(run)
+    return fragments.explain(run)
 
 
 def test_every_logged_sum_is_that_of_its_products_with_a_frame_and_each_term_once(run, story):
-    wrong, compared = fragments.disagreeing(story, story.sums)
     logged = {site.event for site in run.sites if site.kind == "value"}
-    assert wrong == 0 and (compared > 20) == ("dk" in logged)
+    assert story.wrong == 0 and (story.compared > 20) == ("dk" in logged)
     assert {product.c for product in story.products} == {product.made for product in gradients.PRODUCTS}
-    assert "left out" not in tensor_cores.unlogged(story)
+    assert "left out" not in page.unlogged(story)
     # Added up over its products, each sum has every term of its axis: the whole product of the matrices.
     for c, kind in story.kinds.items():
         last = max((p for p in story.last.values() if p.c == c), key=lambda p: p.tile)
@@ -47,11 +47,11 @@ def test_every_logged_sum_is_that_of_its_products_with_a_frame_and_each_term_onc
         assert covered == [*range(covered[0], covered[0] + len(covered))] and len(set(covered)) == len(covered)
         if kind.axes[2] == "dim":
             assert len(covered) == run.request.problem.head_dim
-    made = encoding.decode(encoding.encode(tensor_cores.stage_of(run, story, stage.provenance(run))))
-    assert len(made["frames"]) == len(story.products) and {q["id"] for q in made["questions"]} >= {"spread", "owner"}
+    made = encoding.decode(encoding.encode(page.stage_of(run, story, stage.provenance(run))))
+    assert len(made["frames"]) == len(story.steps) <= 20 and {q["id"] for q in made["questions"]} >= {"spread", "owner"}
     for frame in made["frames"]:
         assert all(len(said.split()) <= 25 for said in frame["sentence"].split(". ")), frame["sentence"]
-    table = tensor_cores.layout_table(story)
+    table = page.layout_table(story)
     assert {f"C = {kind.label('C')}" for kind in story.kinds.values()} <= set(table.of)
 
 
@@ -59,7 +59,7 @@ def test_owners_lie_as_ptx_has_them(story):
     """PTX ISA, fragments of mma.m16n8k16, and of wgmma: A and C have a row for four lanes, pairs of neighbours."""
     for product in story.products[:200:7]:
         kind = story.kinds[product.c]
-        for letter, (name, low, left, high, wide, turned) in tensor_cores._parts(kind, product).items():
+        for letter, (name, low, left, high, wide, turned) in page.parts_of(kind, product).items():
             m = story.matrices[name]
             window = np.s_[max(0, low - m.row0) : low - m.row0 + high, max(0, left - m.col0) : left - m.col0 + wide]
             lane = m.lane[window].T if turned else m.lane[window]
@@ -71,26 +71,27 @@ def test_owners_lie_as_ptx_has_them(story):
 
 
 def test_a_later_tile_starts_from_the_sums_before_it(run):
-    later = tensor_cores.explain(run, 0, fragments.key_tiles(run.request) - 1)
-    assert fragments.disagreeing(later, later.sums)[0] == 0
+    later = fragments.explain(run, 0, fragments.key_tiles(run.request) - 1)
+    assert later.wrong == 0
     with pytest.raises(ProblemError, match="key_tile is 99. This block has the query tiles"):
-        tensor_cores.explain(run, 0, 99)
+        fragments.explain(run, 0, 99)
 
 
 @pytest.mark.parametrize("name", [name for name, kernel in KERNELS.items() if kernel.requires == "sm_90a"])
 def test_a_sum_starts_with_the_tiles_that_came_before_in_the_loop(name):
     """Under a causal mask these kernels go back from the last query tile."""
-    story = tensor_cores.explain(run_of(KERNELS[name], {"seq_len": 130, "causal": True}))
+    story = fragments.explain(run_of(KERNELS[name], {"seq_len": 130, "causal": True}))
     assert story.tiles == [1, 0]
     k = story.matrices["dO of dV"]
     assert not story.before["dV"][0].any()
     added = story.matrices["P of dV"].value[128:].T @ k.value[128:]
     np.testing.assert_allclose(story.before["dV"][1], added, rtol=1e-5)
     n, product = next((n, p) for n, p in enumerate(story.products) if p.c == "dV" and p.tile == 0)
-    before, after, _ = story.sums.places[n]
+    sums, _, _ = fragments.added_up(story, range(len(story.products)))
+    before, after, _ = sums.places[n]
     (r0, r1), (c0, c1) = product.rows, product.cols
-    c = story.sums.c[before : before + (r1 - r0) * (c1 - c0)].reshape(r1 - r0, c1 - c0)
-    assert before > after and np.array_equal(c, story.before["dV"][1][r0:r1, c0:c1])
+    c = sums.c[before : before + (r1 - r0) * (c1 - c0)].reshape(r1 - r0, c1 - c0)
+    assert before >= 0 and np.array_equal(c, story.before["dV"][1][r0:r1, c0:c1])
 
 
 @pytest.mark.parametrize("name", [name for name, kernel in KERNELS.items() if kernel.requires == "sm_90a"])
@@ -98,7 +99,7 @@ def test_a_sum_starts_with_the_tiles_that_came_before_in_the_loop(name):
 def test_a_warpgroup_multiplies_ds_of_all_keys_from_shared_memory_for_dq(name, head_dim):
     """Heads of 64: half of the queries. Heads of 128: half of the dims. Queries past the end have no record."""
     run = run_of(KERNELS[name], {"seq_len": 130, "head_dim": head_dim})
-    story = tensor_cores.explain(run, 1)
+    story = fragments.explain(run, 1)
     own = [product for product in story.products if product.c == "dQ"]
     rows, cols = ((64, 128), (0, 64)) if head_dim == 64 else ((0, 64), (64, 128))
     assert (own[0].rows, own[0].cols) == (rows, cols) and {p.k for p in own} == {(k, k + 16) for k in range(0, 128, 16)}

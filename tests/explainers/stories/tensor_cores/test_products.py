@@ -6,14 +6,8 @@ import numpy as np
 import pytest
 from conftest import in_turn, small_tiles
 
-from explainers.stories.tensor_cores import (
-    fragment_reader,
-    fragments,
-    pieces,
-    product_questions,
-    tensor_cores,
-    tensor_products,
-)
+from explainers.stories.tensor_cores import fragments, tensor_products
+from explainers.stories.tensor_cores import story as page
 from explainers.stories.tensor_cores.tensor_products import FORWARD, Product
 from explainers.story import axes, encoding, picture, stage
 from kernels.catalog import KERNELS, current
@@ -52,7 +46,13 @@ def run(request):
 
 @pytest.fixture(scope="module")
 def story(run):
-    return tensor_cores.explain(run)
+    return fragments.explain(run)
+
+
+def every_sum(story):
+    """The sums of all products, and the numbers due at their ends."""
+    sums, _, _ = fragments.added_up(story, range(len(story.products)))
+    return sums, np.where(np.isnan(sums.due), sums.logged, sums.due)
 
 
 def logged(run, event, col):
@@ -63,35 +63,36 @@ def logged(run, event, col):
 
 
 def test_rungs_of_sixteen_bits_broken_builds_long_walks_and_one_query_are_told():
-    taken = {name for name, spec in KERNELS.items() if tensor_cores.accepts(spec)}
+    taken = {name for name, spec in KERNELS.items() if page.STORY.accepts(spec)}
     backward = {name for name, spec in current().of_family("backward").items() if spec.rung > 3}
     assert {*RUNGS, *backward} <= taken and not taken & set(current().of_family("dense"))
     run = run_of("06_mma", SixteenBitProblem(64, num_heads=1, score_scale=5.0), RESCALE=0)
-    made = tensor_cores.stage_of(run, tensor_cores.explain(run), stage.provenance(run), ("It is off.", "bad"))
+    made = page.stage_of(run, fragments.explain(run), stage.provenance(run), ("It is off.", "bad"))
     assert made.summary == "It is off." and made.tone == "bad"
-    story = tensor_cores.explain(run_of("07_swizzle", SixteenBitProblem(512, num_heads=1)))
-    assert len(story.products) == fragment_reader.MOST and story.left_out == 32 * 16 - fragment_reader.MOST
+    story = fragments.explain(run_of("07_swizzle", SixteenBitProblem(512, num_heads=1)))
+    assert len(story.products) == tensor_products.MOST and story.left_out == 32 * 16 - tensor_products.MOST
     assert len(story.matrices["K"].value) == 16 * len({p.tile for p in story.products})
     for name in ("06_mma", "09_wgmma"):
         run = run_of(name, SixteenBitProblem(1, seq_len_kv=1))
-        story = tensor_cores.explain(run)
-        assert story.products and not [q for q in product_questions.questions(story) if q.id == "owner"]
-        assert tensor_cores.stage_of(run, story, stage.provenance(run)).frames
+        story = fragments.explain(run)
+        assert story.products and not [q for q in page.questions(story) if q.id == "owner"]
+        assert page.stage_of(run, story, stage.provenance(run)).frames
 
 
 def test_what_is_added_up_ends_at_what_the_kernel_logged(run, story):
     """To the last bit: the CPU adds sixteen products and C up and rounds once, as the story says."""
     scores, seen = logged(run, "score", "col"), {"S": 0, "O": 0}
-    for product, (_, at, end) in zip(story.products, story.sums.places):
+    sums, ends = every_sum(story)
+    for product, (_, at, end) in zip(story.products, sums.places):
         if end < 0:
             continue
         wide = product.cols[1] - product.cols[0]
         for row in range(*product.rows)[:: 7 if wide > 8 else 5]:
             for col in range(*product.cols)[:: 13 if wide > 8 else 3]:
                 n = (row - product.rows[0]) * wide + col - product.cols[0]
-                after, due = story.sums.c[at + n], story.sums.due[end + n]
+                after, due = sums.c[at + n], ends[end + n]
                 if product.c == "S" and (row, col) in scores:
-                    assert due == np.float32(story.scale) * after == story.sums.logged[end + n]
+                    assert due == np.float32(story.scale) * after == sums.logged[end + n]
                     assert due == np.float32(scores[row, col][0])
                     seen["S"] += 1
                 if product.c == "O":
@@ -99,7 +100,7 @@ def test_what_is_added_up_ends_at_what_the_kernel_logged(run, story):
                     there = tall < story.after["O"].shape[1] and col < story.after["O"].shape[2]
                     due = story.after["O"][product.tile - story.first_tile, tall, col] if there else np.nan
                     if not np.isnan(due):
-                        assert after == due == story.sums.logged[end + n]
+                        assert after == due == sums.logged[end + n]
                         seen["O"] += 1
     assert min(seen.values()) > 20
 
@@ -124,7 +125,7 @@ def test_every_score_weight_and_output_belongs_to_the_thread_that_logged_it(run,
 def test_every_operand_is_the_input_at_the_address_that_is_told(run, story):
     """Followed backwards: the value at the element of global memory, and the bytes of shared memory, no two alike in a
     tile."""
-    view = tensor_cores.view(run, story)
+    view = page.view(run, story)
     for place in "QKV":
         tensor, m = picture.tensor_at(run.request, place), story.matrices[place]
         base, row_step, dim_step, item = view.meta["bases"][place]
@@ -145,10 +146,10 @@ def test_fragments_of_mma_m16n8k16_lie_as_ptx_has_them(name):
     """PTX ISA, "Matrix Fragments for mma.m16n8k16 with floating point type": groupID = lane >> 2, threadID = lane % 4.
     a_i: row groupID, + 8 for i 2, 3, 6, 7; col 2 threadID + (i & 1), + 8 from i 4 on. b_i: row 2 threadID + (i & 1), +
     8 from i 2 on; col groupID. c_i: row groupID, + 8 from i 2 on; col 2 threadID + (i & 1)."""
-    story, seen = tensor_cores.explain(run_of(name, SixteenBitProblem())), set()
+    story, seen = fragments.explain(run_of(name, SixteenBitProblem())), set()
     for product in story.products[:32]:
         seen.add(product.c)
-        for part, (m, low, left, high, wide, turned) in tensor_cores._parts(FORWARD[product.c], product).items():
+        for part, (m, low, left, high, wide, turned) in page.parts_of(FORWARD[product.c], product).items():
             of = story.matrices[m]
             window = np.s_[low - of.row0 : low - of.row0 + high, left - of.col0 : left - of.col0 + wide]
             lane, register, half = (a[window].T if turned else a[window] for a in (of.lane, of.register, of.half))
@@ -173,7 +174,7 @@ def test_ldmatrix_hands_out_rows_as_ptx_has_them(name):
     """PTX ISA, ldmatrix: threads 8 i to 8 i + 7 address the rows of matrix i; thread T gets of row T / 4 the elements
     2 (T % 4) and the next, of the transposed matrix the column's."""
     run = run_of(name, SixteenBitProblem())
-    story, lines = tensor_cores.explain(run), dict(run.request.kernel.files)
+    story, lines = fragments.explain(run), dict(run.request.kernel.files)
     frame = run.trace.table.to_pandas()
     addressed = set(zip(*(frame[frame.event == "ldmatrix"][c] for c in ("tensor", "lane", "offset"))))
     for place, turned in (("Q", False), ("K", False), ("V", True)):
@@ -193,7 +194,7 @@ def test_a_wgmma_has_c_in_registers_and_operands_swizzled_as_ptx_has_them(name):
     """PTX ISA, wgmma m64nNk16: D's row 16 warp + lane / 4 + 8 (i / 2 % 2), column 8 (i / 4) + 2 (lane % 4) + i % 2; A
     from registers as mma's; with the 128-byte swizzle bits 4 to 6 of an address are exclusive-ored with bits 7 to 9."""
     problem = SixteenBitProblem(128, 128)
-    story = tensor_cores.explain(run_of(name, problem))
+    story = fragments.explain(run_of(name, problem))
     for matrix, wide in (("S", 64), ("O", 128)):
         m = story.matrices[matrix]
         for (r, c), lane in np.ndenumerate(m.lane):
@@ -216,7 +217,7 @@ def test_c_is_logged_in_the_order_of_its_registers_and_ldmatrix_waits_without_th
     """The order in which a lane logs what it holds is that of its registers; the story does not go by it."""
     for name in ("07_swizzle", "09_wgmma"):
         run = run_of(name, SixteenBitProblem(64))
-        m = tensor_cores.explain(run).matrices["S"]
+        m = fragments.explain(run).matrices["S"]
         frame = run.trace.table.to_pandas()
         part = frame[(frame.event == "score") & (frame.thread == 5)].sort_values("seq")
         size = run.request.constants["BLOCK_KV"]
@@ -226,7 +227,7 @@ def test_c_is_logged_in_the_order_of_its_registers_and_ldmatrix_waits_without_th
             assert held == (list(range(len(held))) if name == "09_wgmma" else [0, 1, 2, 3] * (len(held) // 4))
     cost = {}
     for swizzle in (1, 0):
-        story = tensor_cores.explain(run_of("07_swizzle", SixteenBitProblem(32), SWIZZLE=swizzle))
+        story = fragments.explain(run_of("07_swizzle", SixteenBitProblem(32), SWIZZLE=swizzle))
         cost[swizzle] = {f.wavefronts for f in story.fetches}
         assert {f.ideal for f in story.fetches} == {4}
     assert cost == {1: {4}, 0: {32}}
@@ -237,18 +238,19 @@ def test_c_is_logged_in_the_order_of_its_registers_and_ldmatrix_waits_without_th
 
 def test_sums_of_16_bits_are_followed_too():
     run = run_of("06_mma", SixteenBitProblem(48), SUM_BITS=16)
-    story, scores = tensor_cores.explain(run), logged(run, "score", "col")
-    for product, (_, at, end) in zip(story.products, story.sums.places):
+    story, scores = fragments.explain(run), logged(run, "score", "col")
+    sums, ends = every_sum(story)
+    for product, (_, at, end) in zip(story.products, sums.places):
         for row, col in ((0, 0), (9, 3)) if product.c == "S" and end >= 0 else ():
-            after, due = story.sums.c[at + 8 * row + col], story.sums.due[end + 8 * row + col]
+            after, due = sums.c[at + 8 * row + col], ends[end + 8 * row + col]
             assert due == np.float32(scores[product.rows[0] + row, product.cols[0] + col][0])
             assert after == np.float16(after)
 
 
 def test_each_sum_and_its_error_are_those_of_float64(story):
     """One element of each part, from the operands, term by term."""
-    exact = {}
-    for product, (before, after, end) in zip(story.products, story.sums.places):
+    exact, (sums, _) = {}, every_sum(story)
+    for product, (before, after, end) in zip(story.products, sums.places):
         kind = story.kinds[product.c]
         row, col = product.rows[0], product.cols[0]
         terms = []
@@ -261,13 +263,12 @@ def test_each_sum_and_its_error_are_those_of_float64(story):
                 value = float(m.value[r - m.row0, c - m.col0]) if inside else 0.0
                 pair.append(0.0 if np.isnan(value) else value)
             terms.append(pair[0] * pair[1])
-        start = 0.0 if before < 0 else float(story.sums.c[before])
-        assert story.sums.added[after] == np.float32(sum(terms))
-        assert story.sums.c[after] == np.float32(start + sum(terms))
+        start = 0.0 if before < 0 else float(sums.c[before])
+        assert sums.c[after] == np.float32(start + sum(terms))
         exact[product.part] = exact.get(product.part, start) + sum(terms)
-        if end >= 0 and np.isfinite(story.sums.logged[end]):
-            due = float(story.sums.logged[end]) - exact[product.part] * (story.scale if kind.scaled else 1)
-            assert story.sums.error[end] == pytest.approx(due, abs=1e-12)
+        if end >= 0 and np.isfinite(sums.logged[end]):
+            due = float(sums.logged[end]) - exact[product.part] * (story.scale if kind.scaled else 1)
+            assert sums.error[end] == pytest.approx(due, abs=1e-12)
 
 
 @pytest.mark.parametrize(("name", "broken"), [("08_pipeline", "WAIT"), ("10_warp_roles", "V_STRIDE")])
@@ -277,35 +278,39 @@ def test_a_build_that_multiplies_something_else_is_warned_of(name, broken):
     problem = SixteenBitProblem(100, num_heads=1)
     for value, warned in ((wrong.default, False), (next(v for v in wrong.values if v != wrong.default), True)):
         run = run_of(name, problem, **{broken: value})
-        story = tensor_cores.explain(run)
-        made = tensor_cores.stage_of(run, story, stage.provenance(run))
-        assert bool(fragments.disagreeing(story, story.sums)[0]) == warned
+        story = fragments.explain(run)
+        made = page.stage_of(run, story, stage.provenance(run))
+        assert bool(story.wrong) == warned
         assert any("logged something else" in said for said in made.provenance.warnings) == warned
 
 
 def test_another_warp_a_later_key_tile_and_zeros_past_the_last_key_are_told():
     run = run_of("06_mma", SixteenBitProblem(128, num_heads=1), BLOCK_Q=64)
     assert tensor_products.units(run.request) == ("warp", 2) and fragments.key_tiles(run.request) == 8
-    story = tensor_cores.explain(run, 1, 5)
-    assert (story.unit, story.units, story.first_tile) == (1, 2, 5)
+    story = fragments.explain(run, 1, 5)
+    assert (story.unit, story.first_tile) == (1, 5)
     assert {p.rows for p in story.products} == {(32, 48), (48, 64)} and {p.tile for p in story.products} == {5, 6, 7}
-    assert story.left_out == len(tensor_cores.explain(run, 1).products) - len(story.products) > 0
+    assert story.left_out == len(fragments.explain(run, 1).products) - len(story.products) > 0
     with pytest.raises(ProblemError, match="key_tile is 8. This query tile has 8 key tiles, counted from 0"):
-        tensor_cores.explain(run, 0, 8)
+        fragments.explain(run, 0, 8)
     with pytest.raises(ProblemError, match="warp is 2. This block has products in 2 warps, counted from 0"):
-        tensor_cores.explain(run, 2)
-    story = tensor_cores.explain(run_of("06_mma", SixteenBitProblem(37, num_heads=1, seq_len_kv=83), scope=2))
+        fragments.explain(run, 2)
+    story = fragments.explain(run_of("06_mma", SixteenBitProblem(37, num_heads=1, seq_len_kv=83), scope=2))
     told = [frame["sentence"] for frame in story.frames if "do not exist" in frame["sentence"]]
     assert any("Rows 37 to 47 do not exist and count as zeros." in said for said in told)
     assert any("Keys 83 to 95 do not exist" in said for said in told)
-    whole = tensor_cores.explain(run_of("06_mma", SixteenBitProblem(64, num_heads=1)))
+    whole = fragments.explain(run_of("06_mma", SixteenBitProblem(64, num_heads=1)))
     assert not any("do not exist" in frame["sentence"] for frame in whole.frames)
 
 
 def test_the_stage_and_its_questions(run, story):
-    made = encoding.decode(encoding.encode(tensor_cores.stage_of(run, story, stage.provenance(run))))
+    made = encoding.decode(encoding.encode(page.stage_of(run, story, stage.provenance(run))))
     sites = {site.place for site in sites_of(run.request)}
-    assert len(made["frames"]) == len(story.products) and all(set(f["lines"]) & sites for f in made["frames"])
+    assert len(made["frames"]) == len(story.steps) <= 12 and all(set(f["lines"]) & sites for f in made["frames"])
+    passed = [re.search(r"Since the last step, (\d+) product", f["sentence"]) for f in made["frames"]]
+    assert sum(int(one[1]) for one in passed if one) + len(story.steps) == len(story.products)
+    lines = {line for frame in made["frames"] for line in frame["lines"]}
+    assert lines == {line for product in story.products for line in product.lines}
     owner = next(q for q in made["questions"] if q["id"] == "owner")
     row, col = map(int, re.search(r"S\[(\d+), (\d+)\]\?$", owner["text"]).groups())
     assert owner["options"][owner["answer"]] == f"lane {logged(run, 'score', 'col')[row, col][1] % 32}"
@@ -319,16 +324,16 @@ def test_the_stage_and_its_questions(run, story):
         assert len(question["reasons"]) == len(question["options"])
         assert [bool(said) for said in question["reasons"]].count(False) == 1
         assert not question["reasons"][question["answer"]]
-    assert not tensor_cores.layout_table(story).empty
-    assert sum(tensor_cores.fetches_table(story).get("ldmatrix", [])) == len(story.fetches)
+    assert not page.layout_table(story).empty
+    assert sum(page.fetches_table(story).get("ldmatrix", [])) == len(story.fetches)
 
 
 def test_a_row_of_c_is_spread_over_the_lanes_that_logged_it(run, story):
-    spread = next(q for q in product_questions.questions(story) if q.id == "spread")
+    spread = next(q for q in page.questions(story) if q.id == "spread")
     row = int(re.search(r"row (\d+) of the scores C\?$", spread.text)[1])
     left, right = story.products[0].cols
     lanes = [lane % 32 for (r, c), (_, lane) in logged(run, "score", "col").items() if r == row and left <= c < right]
-    words = product_questions.SPOKEN
+    words = page.SPOKEN
     each = len(lanes) // len(set(lanes))
     due = f"{words[len(set(lanes))].capitalize()} lanes, {words[each] if each < len(words) else each} scores each"
     assert spread.options[spread.answer] == due and f"Lanes {min(lanes)} to {max(lanes)} hold row {row}." in spread.why
@@ -340,19 +345,19 @@ def test_a_row_of_c_is_spread_over_the_lanes_that_logged_it(run, story):
 
 
 def test_questions_sentences_factors_and_bases_are_those_of_the_story(story, run):
-    owner = next(q for q in product_questions.questions(story) if q.id == "owner")
+    owner = next(q for q in page.questions(story) if q.id == "owner")
     row, col = map(int, re.search(r"S\[(\d+), (\d+)\]\?$", owner.text).groups())
     first = story.products[0]
     assert owner.shows == {"part": "C", "i": row - first.rows[0], "j": col - first.cols[0]}
     (cover,) = owner.covers
     assert cover["i"] == owner.shows["i"] and cover["j"][0] <= owner.shows["j"] <= cover["j"][1]
-    asked = [q for q in product_questions.questions(story) if q.id == "swizzle"]
+    asked = [q for q in page.questions(story) if q.id == "swizzle"]
     clash = first.b >= 0 and story.fetches[first.b].wavefronts > story.fetches[first.b].ideal
     assert bool(asked) == clash
     if clash:
-        starts = {int(story.matrices["K"].byte[row, 0]) // 4 % 32 for row in range(pieces.ROWS)}
+        starts = {int(story.matrices["K"].byte[row, 0]) // 4 % 32 for row in range(page.ROWS)}
         assert len(starts) == 1 and asked[0].options[asked[0].answer].startswith("Another order")
-        assert {4 * (0 ^ row) for row in range(pieces.ROWS)} == set(range(0, 32, 4))
+        assert {4 * (0 ^ row) for row in range(page.ROWS)} == set(range(0, 32, 4))
     for frame in story.frames:
         for said in re.split(r"(?<=\.) ", frame["sentence"]):
             assert len(said.split()) <= 25, said
@@ -362,7 +367,7 @@ def test_questions_sentences_factors_and_bases_are_those_of_the_story(story, run
         heads = axes.heads(picture.tensor_at(run.request, "O"))
         flat = np.arange(np.prod(tensor.shape)).reshape(tensor.shape)
         due = axes.matrix(tensor, flat, head, heads)
-        base, row_step, dim_step, _ = tensor_cores.view(run, story).meta["bases"][place]
+        base, row_step, dim_step, _ = page.view(run, story).meta["bases"][place]
         assert (due[0, 0], due[1, 0] - due[0, 0], due[0, 1] - due[0, 0]) == (base, row_step, dim_step)
 
 
@@ -372,31 +377,33 @@ def test_questions_sentences_factors_and_bases_are_those_of_the_story(story, run
 def story_of(name):
     spec, problem = KERNELS[name], SixteenBitProblem()
     chosen = spec.settings_for(problem, dict(small_tiles(name)))
-    return tensor_cores.explain(execute.run(Request(spec, problem, tuple(chosen.items()), Scope(0))))
+    return fragments.explain(execute.run(Request(spec, problem, tuple(chosen.items()), Scope(0))))
 
 
 @pytest.mark.parametrize(("name", "own"), [("06_mma", "In order"), ("07_swizzle", "Swizzled")])
 def test_the_own_order_is_the_trace_s_and_its_turns_are_the_wavefronts(name, own):
     story = story_of(name)
-    (view,) = pieces.views(story)
-    side = next(side for side in view.meta["sides"] if side["own"])
-    assert side["title"] == own and sum(side["own"] for side in view.meta["sides"]) == 1
+    (view,) = page.pieces(story)
+    cells, turns = view.meta.lines
+    (mine,) = [n for n, one in enumerate(cells) if one.title[0][1] == f"{own}, as in this run"]
     first, k = story.products[0], story.matrices["K"]
-    for r, row in enumerate(side["places"]):
+    for r in range(8):
         due = [int(k.byte[first.cols[0] - k.row0 + r, 8 * p]) % 128 // 16 for p in range(8)]
-        assert row == due
+        shown = [int(text) for text in cells[mine].texts[8 * r : 8 * r + 8]]
+        assert [shown.index(p) for p in range(8)] == due
     fetch = story.fetches[first.b]
-    assert side["turns"] == fetch.wavefronts // fetch.ideal
-    assert all(sorted(row) == list(range(8)) for other in view.meta["sides"] for row in other["places"])
+    own_turns = turns[mine].lines[0].texts[0]
+    assert own_turns.endswith(f"{fetch.wavefronts // fetch.ideal} turn{'s' * (fetch.wavefronts > fetch.ideal)}")
+    assert all(one.states[0].count("t") == 8 for one in cells)
 
 
 def test_the_questions_on_banks_cover_their_answer_and_a_warpgroups_product_has_no_picture_of_them():
-    asked = {q.id: q for q in product_questions.questions(story_of("06_mma"))}
+    asked = {q.id: q for q in page.questions(story_of("06_mma"))}
     assert {asked["fetch"].view, asked["swizzle"].view} == {"pieces"}
-    assert {"side": 1} in asked["fetch"].covers and {"turns": 1} in asked["fetch"].covers
-    assert asked["swizzle"].covers == [{"side": 1}]
+    assert {"part": "Swizzled"} in asked["fetch"].covers and {"turns": 1} in asked["fetch"].covers
+    assert asked["swizzle"].covers == [{"part": "Swizzled"}, {"side": 1}]
     story = story_of("09_wgmma")
-    assert pieces.views(story) == [] and np.all([p.b < 0 for p in story.products])
+    assert page.pieces(story) == [] and np.all([p.b < 0 for p in story.products])
 
 
 def test_a_picture_has_whole_tiles_as_far_as_its_numbers_go():

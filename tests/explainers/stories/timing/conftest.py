@@ -3,7 +3,8 @@
 import pandas as pd
 import pytest
 
-from explainers.stories.timing import sweep_rows
+from explainers.stories.timing import sweeps as found
+from explainers.stories.timing.shown import Shown
 from kernels.core.tolerance import OutputError
 from kernels.measure import bench_rows, sweeps
 from kernels.measure.protocol import Timing
@@ -11,10 +12,9 @@ from kernels.measure.protocol import Timing
 
 @pytest.fixture(scope="module")
 def shown(bench_table):
-    table, _ = bench_table
-    key, (field, fixed) = next(iter(sweep_rows.sweeps(table).items()))
-    part = sweep_rows.slice_of(table, field, fixed)
-    return key, field, part, sweep_rows.compared(part, field, "sdpa_efficient")
+    """The longest sweep next to torch's memory-efficient attention."""
+    table, where = bench_table
+    return Shown(next(iter(found.of(table).values())), "sdpa_efficient", (), {where.device: where})
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +28,7 @@ def constants(bench_table):
         error = OutputError("o", 1e-7, 1e-7, 3e-7)
         made.append(Timing(point, "ok", "", 9, us, 0.9 * us, 1.1 * us, 10, 10**7, error, point.kernel.code_hash))
     where = bench_table[1]
-    table = sweep_rows.prepared(bench_rows.table(bench_rows.row(t, where.roofs) for t in made), where, "recorded")
+    table = found.prepared(bench_rows.table(bench_rows.row(t, where.roofs) for t in made), where, "recorded")
     before = bench_table[0]
     again = before["name"].isin(table["name"]) & before.problem.isin(table.problem)  # the point with its own constants
     return pd.concat([before[~again], table], ignore_index=True)

@@ -20,8 +20,7 @@ from kernels.run import execute
 from kernels.run.check import check_case
 from kernels.run.plain import launches
 from kernels.run.plain.faults import Fault
-from kernels.run.wrong import explain
-from kernels.run.wrong.explain import _rounding
+from kernels.run.wrong.explain import _rounding, explain
 from kernels.run.wrong.found import softmax
 
 WRONG = Path(__file__).parents[2] / "plain" / "planted" / "wrong.cu"

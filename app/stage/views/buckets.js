@@ -1,0 +1,260 @@
+// The words of one access fall into 32 banks. The reader moves the width of a row, and the tower topples. All numbers
+// follow from buckets_rule.js, and are called modelled.
+import { canvasView } from '../core/canvas.js';
+import { calm, makeLoop } from '../core/follow.js';
+import { button, element } from '../core/paint.js';
+import { EASE } from '../core/tween.js';
+import { BUCKETS_KINDS, bucketsLayout, bucketsMarks } from './buckets_marks.js';
+import { access, BANKS, LANES, READS, WIDTHS } from './buckets_rule.js';
+
+const TOPPLE = 900; // ms from one pile to another
+const RAIN = 500, // ms of a word's fall,
+  AFTER = 22; // and between two lanes
+const TURN = 85; // ms of a turn when the banks give their words
+const REST = 4; // turns in which the last number is seen
+/** @type {Record<string, string>} */
+const NAMES = { column: 'one column', same: 'one word', quad: '128 bits' };
+
+const plural = (/** @type {number} */ turns) => `${turns} ${turns === 1 ? 'turn' : 'turns'}`;
+/** @type {(a: number, b: number) => number} */
+const common = (a, b) => (b ? common(b, a % b) : a);
+const within = (/** @type {number} */ t) => Math.max(0, Math.min(1, t));
+const mix = (/** @type {number} */ a, /** @type {number} */ b, /** @type {number} */ t) => a + (b - a) * t;
+/** A fall: slow at first, and one small bounce at its end. */
+const fall = (/** @type {number} */ t) =>
+  t < 0.8 ? (within(t) / 0.8) ** 2 : 1 - 0.05 * Math.sin((Math.PI * (within(t) - 0.8)) / 0.2);
+/** The way of a tip: of a tower that falls first aside, then down; of a layer that becomes a tower the other way round. */
+function swing(/** @type {number[]} */ [x0, y0], /** @type {number[]} */ [x1, y1], /** @type {number} */ t) {
+  const angle = (Math.PI / 2) * t,
+    down = y1 > y0;
+  return [
+    mix(x0, x1, down ? Math.sin(angle) : 1 - Math.cos(angle)),
+    mix(y0, y1, down ? 1 - Math.cos(angle) : Math.sin(angle)),
+  ];
+}
+
+/** @type {Picture<bank_conflicts.BucketsMeta>} */
+export default function (host, { meta }, context) {
+  const { frames, words: texts, gain } = meta,
+    { clock } = context,
+    [ASKS, FALLS, TURNS, HAND] = frames.keys(),
+    /** @type {import('./buckets_rule.js').Ask} */ start = { read: 'column', xor: false, width: BANKS, column: 0 };
+  let ask = { ...start },
+    now = access(ask),
+    note = '', // of a switch that changed the width
+    /** @type {Map<string, any>} */ blocks = new Map(),
+    /** @type {{kind: 'rain' | 'topple' | 'read', begun: number, from: any} | null} */ motion = null,
+    top = 0; // the height of the tallest pile on its way, in layers
+  const drawn = { width: BANKS, swap: 0 }; // of memory, on its way
+  /** @type {ReturnType<typeof bucketsLayout>} */ let at;
+
+  // ---- motion ----
+  /** A block is known by its row and its place among the words of this row's lane: it keeps its name as it moves. */
+  function arrange() {
+    const next = new Map(),
+      seen = new Map(),
+      first = ask.read === 'quad' ? ask.column - (ask.column % 4) : ask.column;
+    for (const word of now.words) {
+      const row = word.lanes[0],
+        n = seen.get(row) ?? 0,
+        id = `${row}-${n}`;
+      seen.set(row, n + 1);
+      const { x, y } = blocks.get(id) ?? {};
+      next.set(id, { ...word, id, n, row: ask.read === 'same' ? 0 : row, column: first + n, x, y, alpha: 1 });
+    }
+    blocks = next;
+  }
+  const goal = (/** @type {any} */ block) => [at.x(block.bank), at.pileY(block.layer)];
+  function begin(/** @type {'rain' | 'topple' | 'read'} */ kind) {
+    if (kind === 'read') settle();
+    motion = { kind, begun: performance.now(), from: { ...drawn, top } };
+    for (const block of blocks.values())
+      block.from =
+        kind === 'rain' || block.x === undefined ? [at.x(block.bank), at.wordY(block.word)] : [block.x, block.y];
+    loop.wake();
+  }
+  /** The end of a motion: everything where it belongs. */
+  function settle() {
+    for (const block of blocks.values()) [block.x, block.y, block.alpha] = [...goal(block), 1];
+    Object.assign(drawn, { width: now.width, swap: ask.xor ? 1 : 0 });
+    top = now.turns;
+    motion = null;
+  }
+  const loop = makeLoop(time => {
+    const more = !!motion && advance(time);
+    view.draw();
+    return more;
+  });
+  function advance(/** @type {number} */ time) {
+    const { kind, begun, from } = /** @type {NonNullable<typeof motion>} */ (motion),
+      t = time - begun;
+    if (kind === 'read') return read(t);
+    const share = calm() ? 1 : within(t / (kind === 'rain' ? RAIN + AFTER * LANES : TOPPLE)),
+      eased = EASE.both(share);
+    drawn.width = mix(from.width, now.width, eased);
+    drawn.swap = mix(from.swap, ask.xor ? 1 : 0, eased);
+    if (kind === 'topple') top = mix(from.top, now.turns, eased);
+    else {
+      const down = [...blocks.values()].filter(({ lanes }) => t > AFTER * lanes[0] + 0.8 * RAIN);
+      top = Math.max(0, ...down.map(({ layer }) => layer + 1));
+    }
+    for (const block of blocks.values()) {
+      const own = (t - AFTER * block.lanes[0]) / RAIN;
+      if (kind === 'topple') [block.x, block.y] = swing(block.from, goal(block), fall(share));
+      else
+        Object.assign(block, {
+          x: goal(block)[0],
+          y: mix(block.from[1], goal(block)[1], fall(own)),
+          alpha: own > 0 ? 1 : 0,
+        });
+    }
+    if (share < 1) return true;
+    settle();
+    return false;
+  }
+  /** In each turn every bank gives its lowest word. Then the words fall again. */
+  function read(/** @type {number} */ t) {
+    const turn = Math.floor(t / TURN),
+      part = calm() ? 0 : EASE.both(within((t / TURN - turn) * 1.6));
+    for (const block of blocks.values()) {
+      const left = block.layer - turn;
+      block.alpha = left < 0 ? 0 : left === 0 ? 1 - part : 1;
+      block.y = at.pileY(Math.max(0, left - (left > 0 ? part : 0)));
+    }
+    top = Math.min(now.turns, turn + 1);
+    if (turn >= now.turns + REST) begin('rain');
+    return true;
+  }
+
+  // ---- picture ----
+  function marks(/** @type {{paint: Paint, at: any}} */ { paint, at: thing }) {
+    const fallen = clock.step !== ASKS,
+      highest = Math.max(...now.words.map(({ layer }) => layer)),
+      tallest = Math.min(...now.words.filter(({ layer }) => layer === highest).map(({ bank }) => bank)),
+      reads = motion?.kind === 'read',
+      turns = motion?.kind === 'topple' ? now.turns : Math.round(top); // never a number between two
+    return bucketsMarks(
+      at,
+      {
+        ...{ ask, ...drawn, fallen, tallest, blocks: [...blocks.values()] },
+        top: reads ? now.turns : top,
+        says: reads ? `turn ${turns} of ${now.turns}` : turns ? plural(turns) : '',
+        bad: turns > now.ideal,
+        lane: thing?.lane ?? null,
+      },
+      paint,
+    );
+  }
+
+  // ---- words ----
+  const fill = (/** @type {string} */ name, /** @type {Record<string, string | number>} */ values = {}) =>
+    texts[name].replace(/\{(\w+)\}/g, (_, key) => String(values[key]));
+  /** The sentence in place of the step's, or "". */
+  function sentence() {
+    if (clock.step !== HAND || JSON.stringify(ask) === JSON.stringify(start)) return '';
+    const { turns, width } = now,
+      values = { turns: plural(turns), width, factor: common(width, BANKS) };
+    if (note) return fill(note, values);
+    if (ask.read === 'same') return fill('same', values);
+    if (ask.read === 'quad') return fill(turns === now.ideal ? 'quad' : 'quad_slow', values);
+    if (ask.xor) return fill('xor', values);
+    return fill(width === BANKS ? 'aligned' : values.factor === 1 ? 'odd' : 'shared', values);
+  }
+  function speak() {
+    clock.tell('said', sentence());
+    const { step } = READS[ask.read];
+    Object.assign(width, { min: Math.ceil(WIDTHS[0] / step) * step, max: WIDTHS[1], step });
+    width.value = now.width;
+    widthIs.textContent = now.width;
+    width.disabled = ask.xor;
+    width.setAttribute('aria-valuetext', `rows of ${now.width} words: ${plural(now.turns)}`);
+    xor.checked = ask.xor;
+    column.value = ask.column;
+    for (const one of reads.children) one.setAttribute('aria-pressed', String(one.dataset.read === ask.read));
+    controls.toggleAttribute('inert', clock.step !== HAND);
+  }
+
+  // ---- hands ----
+  function change(/** @type {Partial<import('./buckets_rule.js').Ask>} */ to) {
+    const before = now.width;
+    ask = { ...ask, ...to };
+    now = access(ask);
+    // a switch never changes a value silently
+    note = 'width' in to || now.width === before ? '' : ask.xor ? 'now_xor' : 'now_wide';
+    ask.width = now.width;
+    arrange();
+    speak();
+    if (calm()) settle();
+    begin('topple');
+  }
+  const width = element('input', { type: 'range', class: 'wide', 'aria-label': 'words of a row' }),
+    widthIs = element('output'),
+    xor = element('input', { type: 'checkbox' }),
+    column = element('input', { type: 'range', min: 0, max: WIDTHS[0] - 1, step: 1, 'aria-label': 'column' }),
+    reads = element(
+      'span',
+      { class: 'choices', role: 'group', 'aria-label': 'What the lanes read' },
+      ...Object.keys(READS).map(name =>
+        button(NAMES[name], () => change({ read: /** @type {any} */ (name) }), { class: 'chip', 'data-read': name }),
+      ),
+    ),
+    give = button('Read it', () => begin('read'));
+  width.oninput = () => change({ width: Number(width.value) });
+  xor.onchange = () => change({ xor: xor.checked });
+  column.oninput = () => change({ column: Number(column.value) });
+  const label = (/** @type {any[]} */ ...parts) => element('label', {}, ...parts);
+  const controls = element(
+    'div',
+    { class: 'hands', role: 'group', 'aria-label': 'The access' },
+    label('rows of ', element('b', {}, widthIs), ' words ', width),
+    label(xor, ' XOR'),
+    reads,
+    label('column ', column),
+    give,
+  );
+
+  // ---- the canvas and the clock ----
+  function arrive(/** @type {number} */ step, /** @type {string} */ why) {
+    if (step !== HAND) ask = { ...start };
+    [now, note] = [access(ask), ''];
+    arrange();
+    speak();
+    settle();
+    if (why !== 'jump' && step === FALLS) begin('rain');
+    else if (why !== 'jump' && step === TURNS) begin('read');
+    else loop.wake();
+  }
+  const onStep = (/** @type {any} */ { detail }) => at && arrive(detail.step, detail.why);
+  const onPoint = () => {
+    if (clock.point?.width) change({ ...start, width: clock.point.width });
+  };
+  clock.addEventListener('step', onStep);
+  clock.addEventListener('covers', onPoint);
+  arrange();
+  const view = canvasView(host, context, {
+    title: '32 buckets',
+    live: true,
+    kinds: BUCKETS_KINDS,
+    layout: (/** @type {any} */ size) => {
+      at = bucketsLayout(size);
+      if (!motion) settle();
+      return 0;
+    },
+    marks,
+    label: (/** @type {number} */ step) => `${frames[step].title}. ${frames[step].sentence}`,
+  });
+  const from = element('span', { class: 'from' }, 'modelled: bank = word mod 32'),
+    foot = element('div', { class: 'of-hand' }, element('span', {}, gain), from);
+  host.append(element('div', { class: 'below-hand' }, controls, foot));
+  speak();
+  return {
+    draw: view.draw,
+    unmount() {
+      loop.stop();
+      clock.removeEventListener('step', onStep);
+      clock.removeEventListener('covers', onPoint);
+      clock.tell('said', '');
+      view.unmount();
+    },
+  };
+}

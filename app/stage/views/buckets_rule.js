@@ -1,0 +1,86 @@
+// The rule of a load from shared memory, and what the lanes of the picture `buckets` ask for. It has no DOM. A test
+// compares it with kernels/trace/memory/model.py.
+export const LANES = 32;
+export const BANKS = 32;
+const WORD = 4; // bytes
+
+/** @typedef {{part: number, bank: number, word: number, turn: number, lanes: number[]}} Word turn: in its pass, by address */
+
+/**
+ * @param {(number | null)[]} offsets of 32 lanes in bytes, null for an inactive lane
+ * @param {number} width bytes of one lane: 1, 2, 4, 8 or 16
+ * @returns {{turns: number, ideal: number, words: Word[]}} turns: wavefronts. ideal: as many as without a conflict.
+ */
+export function sharedLoad(offsets, width) {
+  const parts = passes(offsets, width),
+    /** @type {Map<string, Word>} */ words = new Map();
+  offsets.forEach((offset, lane) => {
+    if (offset === null) return;
+    for (let word = Math.floor(offset / WORD); word <= Math.floor((offset + width - 1) / WORD); word++) {
+      const key = `${parts[lane]} ${word}`; // lanes with the same word of a pass share it
+      if (!words.has(key)) words.set(key, { part: parts[lane], bank: word % BANKS, word, turn: 0, lanes: [] });
+      words.get(key)?.lanes.push(lane);
+    }
+  });
+  const piles = new Map(), // 'pass bank' -> its words so far
+    fullest = new Map(), // pass -> the words of its fullest bank
+    found = [...words.values()].sort((a, b) => a.part - b.part || a.word - b.word);
+  for (const one of found) {
+    const pile = `${one.part} ${one.bank}`;
+    one.turn = piles.get(pile) ?? 0;
+    piles.set(pile, one.turn + 1);
+    fullest.set(one.part, Math.max(fullest.get(one.part) ?? 0, one.turn + 1));
+  }
+  const turns = [...fullest.values()].reduce((a, b) => a + b, 0);
+  return { turns, ideal: fullest.size, words: found };
+}
+
+/** The pass of each lane. 8 bytes take two passes (half-warps), 16 bytes four (quarter-warps), less takes one. */
+function passes(/** @type {(number | null)[]} */ offsets, /** @type {number} */ width) {
+  const lanes = width === 8 ? 16 : width === 16 ? 8 : LANES,
+    parts = offsets.map((_, lane) => Math.floor(lane / lanes));
+  if (lanes === LANES) return parts;
+  // Neighbouring passes merge if each active lane has the offset of its partner n^1, or each that of n^2.
+  const merge = [1, 2].some(step =>
+    offsets.every((offset, lane) => offset === null || [null, offset].includes(offsets[lane ^ step])),
+  );
+  return merge ? parts.map(part => part - (part % 2)) : parts;
+}
+
+export const WIDTHS = [30, 48]; // words of a row
+export const COLUMNS = 32; // with values: the words of a row after them are padding
+// step: of the width. A read of 16 bytes begins at a multiple of 16 bytes, so its rows are multiples of 4 words.
+export const READS = { column: { bytes: 4, step: 1 }, same: { bytes: 4, step: 1 }, quad: { bytes: 16, step: 4 } };
+
+/** @typedef {{read: keyof typeof READS, xor: boolean, width: number, column: number}} Ask */
+
+/** The nearest width that this read can have. A swizzled row has no padding. */
+export const fitting = (/** @type {Ask} */ { read, xor, width }) =>
+  xor ? BANKS : Math.round(width / READS[read].step) * READS[read].step;
+
+/** Where in its row a column lies. With XOR row r keeps column c at c ^ r, and a 16-byte chunk c at c ^ (r mod 8). */
+export const placeOf = (/** @type {Ask} */ { read, xor }, /** @type {number} */ row, /** @type {number} */ column) =>
+  xor ? column ^ (read === 'quad' ? 4 * (row % 8) : row % BANKS) : column;
+
+/**
+ * Lane r reads something of row r, or all lanes read one word of row 0.
+ * @param {Ask} ask
+ */
+export function access(ask) {
+  const width = fitting(ask),
+    { bytes } = READS[ask.read],
+    column = ask.read === 'quad' ? ask.column - (ask.column % 4) : ask.column;
+  const offsets = Array.from({ length: LANES }, (_, lane) => {
+    const row = ask.read === 'same' ? 0 : lane;
+    return WORD * (row * width + placeOf(ask, row, column));
+  });
+  const found = sharedLoad(offsets, bytes),
+    begins = new Map(); // pass -> the turns before it
+  let begun = 0;
+  for (const part of new Set(found.words.map(word => word.part))) {
+    begins.set(part, begun);
+    begun += 1 + Math.max(...found.words.filter(word => word.part === part).map(({ turn }) => turn));
+  }
+  const words = found.words.map(word => ({ ...word, layer: begins.get(word.part) + word.turn, late: word.turn > 0 }));
+  return { ...found, width, bytes, offsets, words };
+}

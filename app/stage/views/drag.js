@@ -1,0 +1,461 @@
+// One row under the reader's hand. Its steps read the row tile by tile, with the numbers of the run. In a hand, the
+// kernel waits at the tile of the held bar: the numbers are the rule's then (drag_rule.js), and are called modelled.
+import { canvasView } from '../core/canvas.js';
+import { calm, Follower, makeLoop } from '../core/follow.js';
+import { EASE } from '../core/tween.js';
+import { button, element, number, short } from '../core/paint.js';
+import { DRAG_KINDS, dragLayout, dragMarks, FLOAT_RANGE } from './drag_marks.js';
+import { errorOf, onePass } from './drag_rule.js';
+
+const READ = 900; // ms of a tile after the hand has let go
+const WAVE = [160, 620]; // ms: when the factor reaches the nearest earlier weight, and the farthest
+const CHIP = 900; // ms of the factor's whole way
+const ASKS = 12_000; // ms that the marked bar pulses
+const LIFT = 900; // ms of a lift by Show me
+const WRONG = 1e-3; // a relative error above that of fp32
+const ABOVE = 2.6; // room above the largest score, without that of the label m:
+const LABEL = 0.7;
+const LONGEST_ROW = 20; // log2 of the keys of the longest row
+
+const keysOf = (/** @type {{weights: number[]}} */ { weights }) => [...weights.keys()];
+const two = (/** @type {number} */ value) => value.toFixed(2).replace('-', '−');
+
+/** @type {Picture<online_softmax.DragMeta>} */
+export default function (host, { meta, columns }, context) {
+  const { block_kv: tile, words, frames } = meta,
+    { clock } = context,
+    run = Array.from(columns.scores),
+    v = columns.v,
+    keys = run.length,
+    tiles = keys / tile,
+    dims = v.length / keys,
+    first = (/** @type {number} */ of) => (of - 1) * tile;
+  const [HAND, DIVIDED] = [frames.length - 1, frames.length - 2],
+    hint = run.reduce((best, s, key) => (key >= keys - tile && (best < 0 || s > run[best]) ? key : best), -1),
+    lowest = Math.min(...run, -0.5) - 0.2,
+    highest = Math.max(...run) + ABOVE,
+    fullL = 1.3 * Math.max(...meta.l),
+    fullO = 1.1 * Math.max(...columns.o.map(Math.abs));
+
+  const state = {
+    scores: [...run],
+    subtract: true,
+    rescale: true,
+    times: 1,
+    read: 0,
+    /** @type {number | null} */ hand: null, // the key that is held or has the focus
+    played: false,
+  };
+  const touched = () =>
+    state.times !== 1 || !state.subtract || !state.rescale || state.scores.some((s, key) => s !== run[key]);
+  const shown = run.map(() => new Follower(0)); // the weights as drawn
+  /** @type {{begun: number, tile: number, key: number}[]} */ let chips = [];
+  /** @type {ReturnType<typeof dragLayout>} */ let at;
+  /** @type {any} */ let now; // outcome() of the state as it is
+  let asked = 0, // since when the marked bar pulses
+    sent = { factor: 1, when: 0 }, // the last factor that flew, so that a slow drag does not send one in each frame
+    reading = 0, // the timer of the next tile
+    lifting = 0;
+
+  // ---- values ----
+  const scaled = () => state.scores.map(s => Math.fround(s * state.times));
+  /** The state after each tile, as the run has it. */
+  const recorded = Array.from({ length: tiles }, (_, n) => ({
+    ...{ m: meta.m[n], factor: meta.factor[n], l: meta.l[n] },
+    o: Array.from(columns.o.subarray(n * dims, (n + 1) * dims)),
+    weights: Array.from(columns.weights.subarray(n * keys, n * keys + (n + 1) * tile)),
+  }));
+  function outcome() {
+    const all = touched() ? onePass(scaled(), v, tile, state) : recorded,
+      due = touched() ? onePass(scaled(), v, tile) : recorded,
+      { read } = state,
+      [last, before, right] = [all[read - 1], all[read - 2], due[read - 1]],
+      off = last && touched() ? errorOf(last, scaled().slice(0, read * tile), v) : 0;
+    return { last, before, right, off, rose: read > 1 && right.factor < 0.995, needed: right?.factor ?? 1 };
+  }
+  /** Shares of the lane of the weights. Without m on a log scale, where less than 1 has no height. */
+  const heights = (/** @type {number[]} */ weights) =>
+    state.subtract
+      ? weights
+      : weights.map((w, key) =>
+          Number.isFinite(w) ? Math.max(0.004, (state.scores[key] * state.times) / FLOAT_RANGE) : 1,
+        );
+
+  // ---- motion ----
+  const loop = makeLoop((time, seconds) => {
+    const moving = shown.map(one => one.step(time, seconds)).some(Boolean);
+    chips = chips.filter(chip => time - chip.begun < CHIP && chip.tile === state.read);
+    view.draw();
+    return moving || chips.length > 0 || pulse(time) >= 0;
+  });
+  /** Aims the weights at their values. Those of earlier tiles get theirs when the factor passes. */
+  function aim(/** @type {boolean} */ wave) {
+    const begun = performance.now(),
+      high = now.last ? heights(now.last.weights) : [],
+      begin = first(state.read);
+    shown.forEach((follower, key) => {
+      const share = begin > 1 ? (begin - 1 - key) / (begin - 1) : 0,
+        waits = wave && now.rose && key < begin && !calm();
+      follower.aim(high[key] ?? 0, waits ? begun + WAVE[0] + share * (WAVE[1] - WAVE[0]) : begun);
+    });
+    loop.wake();
+  }
+  /** Sends the factor from the new line along all earlier weights, then to l and O. */
+  function sendFactor() {
+    if (!now.rose || !state.rescale || !state.subtract || calm()) return;
+    const begin = first(state.read),
+      own = state.scores.slice(begin, begin + tile);
+    sent = { factor: now.last.factor, when: performance.now() };
+    chips.push({ begun: sent.when, tile: state.read, key: begin + own.indexOf(Math.max(...own)) });
+  }
+  /** Where the factors are: up at the line, an arc down to the nearest weight, along the weights, at l and O. */
+  const chipsAt = (/** @type {number} */ time) =>
+    chips.flatMap(({ begun, tile: of, key }, n) => {
+      const t = time - begun,
+        { weight, sum, o } = at.lanes,
+        edge = 3 * at.em,
+        factor = now.last.factor,
+        mix = (/** @type {number} */ a, /** @type {number} */ b, /** @type {number} */ s) =>
+          a + (b - a) * Math.max(0, Math.min(1, s)),
+        s = EASE.both(Math.min(1, t / WAVE[0])),
+        along = (t - WAVE[0]) / (WAVE[1] - WAVE[0]),
+        near = at.x(first(of) - 1),
+        fade = Math.max(0, Math.min(1, (CHIP - t) / 180));
+      const x = t < WAVE[0] ? mix(at.x(key), near, s) : mix(near, at.x(0), along),
+        y = mix(at.scoreY(state.scores[key]), weight.y + at.em / 2, s),
+        there = { x: at.width - at.right - edge, factor, alpha: Math.max(0, Math.min(1, (t - WAVE[0]) / 120)) * fade };
+      return [
+        { id: `chip ${n}`, x: Math.max(edge, x), y, factor, alpha: t < WAVE[1] ? 1 : fade },
+        { id: `chip ${n} l`, y: sum.title - at.em / 3, ...there },
+        { id: `chip ${n} o`, y: o.title - at.em / 3, ...there },
+      ];
+    });
+  const asks = () => clock.step === HAND && !state.played && state.hand === null;
+  const pulse = (/** @type {number} */ time) =>
+    asks() && !calm() && time - asked < ASKS ? ((time - asked) / 1500) % 1 : -1;
+
+  // ---- picture ----
+  function marks(/** @type {{paint: Paint}} */ { paint }) {
+    const { last, before, right, off, rose } = now,
+      log = !state.subtract,
+      values = shown.map(one => one.value),
+      divided = clock.step === DIVIDED,
+      moves = last && !log && Number.isFinite(last.l) && !shown.every(one => one.rests);
+    // l and O as the sums of the weights on their way. At rest they are the run's or the rule's own.
+    const sums = () =>
+      last.o.map((/** @type {number} */ _, /** @type {number} */ dim) =>
+        values.reduce((sum, w, key) => sum + w * v[key * dims + dim], 0),
+      );
+    const o = !last
+        ? []
+        : divided
+          ? Array.from(columns.result)
+          : log
+            ? last.o.map((/** @type {number} */ one) => one / last.l)
+            : moves
+              ? sums()
+              : last.o,
+      most = Math.max(...o.filter(Number.isFinite).map(Math.abs), 0),
+      bad = !(off < WRONG);
+    return dragMarks(
+      at,
+      {
+        ...{ row: meta.row, scores: state.scores, times: state.times, read: state.read, log, divided, o },
+        ...{
+          m: last?.m ?? 0,
+          before: before?.m ?? -Infinity,
+          l: last?.l ?? 0,
+          weights: last?.weights ?? [],
+          shown: values,
+        },
+        ghosts: rose && state.rescale && !log && clock.step !== DIVIDED ? before.weights : [],
+        fullL: Math.max(fullL, Number.isFinite(last?.l) ? last.l : 0),
+        fullO: divided || log ? most || 1 : Math.max(fullO, most),
+        right: bad && !log && last ? right.o : null,
+        wrong: new Set(
+          last && !log ? keysOf(last).filter(key => last.weights[key] > 1.02 * right.weights[key] + 1e-6) : [],
+        ),
+        off: bad ? (Number.isNaN(off) ? 'NaN' : `off by ${Math.round(100 * off)} %`) : '',
+        knob: state.hand ?? (asks() ? hint : null),
+        pulse: pulse(performance.now()),
+        chips: chipsAt(performance.now()),
+      },
+      paint,
+    );
+  }
+
+  // ---- words ----
+  const fill = (/** @type {string} */ name, /** @type {Texts} */ values = {}) =>
+    words[name].replace(/\{(\w+)\}/g, (_, key) => values[key]);
+  /** The sentence in place of the step's, or "". */
+  function sentence() {
+    const { last, before, off, needed, rose } = now,
+      held = state.hand !== null;
+    if (!touched() && !held) return '';
+    if (!state.subtract) {
+      const largest = Math.round(Math.max(...scaled()));
+      return Number.isFinite(last.l) && !Number.isNaN(off)
+        ? fill('no_max')
+        : fill('overflow', { largest: String(largest) });
+    }
+    if (!state.rescale && !(off < WRONG)) return fill('forgot', { off: `${Math.round(100 * off)} %` });
+    if (state.times > 20) return fill('large');
+    if (held && state.read === 1) return fill('first');
+    if (!rose) return fill('below');
+    return held
+      ? fill('rises', { gap: two(last.m - before.m), factor: two(needed) })
+      : fill('exact', { factor: two(needed) });
+  }
+  function speak() {
+    const is = touched();
+    clock.tell('said', sentence());
+    said.textContent = is ? 'modelled, under your hand' : `run of ${meta.kernel}, row ${meta.row}`;
+    said.classList.toggle('modelled', is);
+    reset.hidden = !is;
+    controls.toggleAttribute('inert', !state.played && clock.step < DIVIDED);
+    scaleIs.textContent = state.times.toFixed(state.times < 10 ? 1 : 0);
+    [...bars.children].forEach((bar, key) => {
+      const score = (state.scores[key] * state.times).toFixed(2);
+      bar.setAttribute('aria-valuenow', state.scores[key].toFixed(2));
+      bar.setAttribute('aria-valuetext', `score ${score}`);
+    });
+  }
+  /** After any change. wave: the factor has to travel. */
+  function changed({ wave = true } = {}) {
+    now = outcome();
+    aim(wave);
+    speak();
+  }
+
+  // ---- hands ----
+  function stopReading() {
+    clearTimeout(reading);
+    cancelAnimationFrame(lifting);
+  }
+  function hold(/** @type {number} */ key) {
+    stopReading();
+    if (clock.step !== HAND) clock.set(HAND, 'user');
+    stopReading();
+    state.hand = key;
+    const reads = Math.floor(key / tile) + 1;
+    if (state.read !== reads) chips = [];
+    state.read = reads;
+    changed({ wave: false });
+  }
+  function letGo() {
+    if (state.hand === null) return;
+    state.hand = null;
+    readOn();
+  }
+  /** The kernel reads the tiles that are left, one after another. */
+  function readOn() {
+    stopReading();
+    changed();
+    if (state.read >= tiles) return;
+    reading = window.setTimeout(() => {
+      state.read++;
+      changed();
+      sendFactor();
+      readOn();
+    }, READ);
+  }
+  function move(/** @type {number} */ key, /** @type {number} */ score) {
+    const { m } = now.last,
+      time = performance.now();
+    state.scores[key] = Math.max(lowest, Math.min(highest - LABEL, score));
+    changed();
+    if (!now.rose) sent = { factor: 1, when: 0 };
+    else if (now.last.m > m) {
+      state.played = true;
+      speak();
+      const grown = Math.abs(now.last.factor / sent.factor - 1) > 0.06 || time - sent.when > 1200;
+      if (!chips.length && grown) sendFactor();
+    }
+  }
+  /** By Show me: the marked bar rises to so much above the line of the tiles before. */
+  function lift(/** @type {number} */ above) {
+    restore();
+    hold(hint);
+    const from = state.scores[hint],
+      to = meta.m[tiles - 2] + above,
+      begun = performance.now();
+    const rise = (/** @type {number} */ time) => {
+      const t = calm() ? 1 : Math.min(1, Math.max(0, time - begun) / LIFT);
+      move(hint, from + (to - from) * EASE.both(t));
+      if (t < 1) lifting = requestAnimationFrame(rise);
+      else state.hand = null;
+    };
+    lifting = requestAnimationFrame(rise);
+  }
+  function restore() {
+    Object.assign(state, { scores: [...run], subtract: true, rescale: true, times: 1 });
+    subtract.checked = rescale.checked = true;
+    scale.value = 0;
+  }
+
+  // ---- the parts of the page ----
+  const said = element('span', { class: 'from' }),
+    reset = button('Back to the run', () => {
+      restore();
+      readOn();
+    }),
+    subtract = element('input', { type: 'checkbox', checked: true }),
+    rescale = element('input', { type: 'checkbox', checked: true }),
+    scale = element('input', { type: 'range', min: 0, max: 100, step: 1, value: 0, 'aria-label': 'scores times' }),
+    scaleIs = element('output'),
+    length = element('input', {
+      type: 'range',
+      min: Math.log2(keys),
+      max: LONGEST_ROW,
+      step: 1,
+      'aria-label': 'keys of a row',
+    }),
+    kept = element('output');
+  length.value = Math.log2(keys);
+  subtract.onchange = () => {
+    state.subtract = subtract.checked;
+    changed({ wave: false });
+  };
+  rescale.onchange = () => {
+    state.rescale = rescale.checked;
+    changed();
+    if (state.rescale) sendFactor();
+  };
+  scale.oninput = () => {
+    state.times = 100 ** (scale.value / 100); // on a log scale, from 1 to 100
+    changed({ wave: false });
+  };
+  const remember = (length.oninput = () => {
+    const values = { keys: number(2 ** length.value), numbers: number(dims + 2) };
+    kept.textContent = fill('kept', values);
+  });
+  remember();
+  const label = (/** @type {any[]} */ ...parts) => element('label', {}, ...parts);
+  const controls = element(
+    'div',
+    { class: 'hands', role: 'group', 'aria-label': 'Break it' },
+    label(rescale, ' rescale'),
+    label(subtract, ' subtract m'),
+    label('scores × ', scale, scaleIs),
+    label('keys ', length, kept),
+  );
+  const bars = element('div', {
+    class: 'bars',
+    role: 'group',
+    'aria-label': 'Scores of the row: left and right choose a bar, up and down move it',
+  });
+  run.forEach((_, key) => bars.append(slider(key)));
+
+  function slider(/** @type {number} */ key) {
+    const bar = element('div', {
+      role: 'slider',
+      tabindex: key === hint ? 0 : -1,
+      'aria-orientation': 'vertical',
+      'aria-label': `score of key ${key}, tile ${Math.floor(key / tile) + 1}`,
+      'aria-valuemin': short(lowest, 3),
+      'aria-valuemax': short(highest - LABEL, 3),
+    });
+    bar.onfocus = () => {
+      for (const other of bars.children) other.tabIndex = other === bar ? 0 : -1;
+      hold(key);
+    };
+    bar.onblur = letGo;
+    bar.onkeydown = (/** @type {KeyboardEvent} */ event) => {
+      const by = { ArrowUp: 0.1, ArrowDown: -0.1, PageUp: 0.5, PageDown: -0.5 }[event.key],
+        to = { ArrowLeft: key - 1, ArrowRight: key + 1, Home: 0, End: keys - 1 }[event.key];
+      if (by !== undefined) {
+        if (state.hand === null) hold(key);
+        move(key, state.scores[key] + by);
+      } else if (to !== undefined) bars.children[Math.max(0, Math.min(keys - 1, to))].focus();
+      else if (event.key === 'Escape') bar.blur();
+      else return;
+      event.preventDefault();
+      event.stopPropagation();
+    };
+    bar.onpointerdown = (/** @type {PointerEvent} */ event) => grab(event, key);
+    return bar;
+  }
+  /** A drag moves the bar by as much as the hand: nothing jumps when it is held below its top. */
+  function grab(/** @type {PointerEvent} */ event, /** @type {number} */ near) {
+    event.preventDefault();
+    const key = handleAt(event) ?? near,
+      bar = bars.children[key],
+      top = () => bars.getBoundingClientRect().top;
+    bar.focus({ focusVisible: false, preventScroll: true });
+    bar.setPointerCapture(event.pointerId);
+    hold(key);
+    const grip = state.scores[key] - at.scoreAt(event.clientY - top());
+    bar.onpointermove = (/** @type {PointerEvent} */ e) => move(key, at.scoreAt(e.clientY - top()) + grip);
+    bar.onpointerup = bar.onpointercancel = () => {
+      bar.onpointermove = bar.onpointerup = bar.onpointercancel = null;
+      letGo(); // the bar keeps the focus, for the arrow keys
+    };
+  }
+  /** The bar whose handle is under a finger, though the finger is over a neighbour. */
+  function handleAt(/** @type {PointerEvent} */ { clientX, clientY }) {
+    const key = state.hand ?? (asks() ? hint : null),
+      box = bars.getBoundingClientRect();
+    if (key === null) return null;
+    const far = Math.hypot(
+      clientX - box.left - at.x(key) - at.bar / 2,
+      clientY - box.top - at.scoreY(state.scores[key]),
+    );
+    return far < 22 ? key : null;
+  }
+
+  // ---- the canvas and the clock ----
+  // What is drawn at a step. Its factor travels if the step is the next one.
+  function arrive(/** @type {number} */ step, /** @type {string} */ why) {
+    stopReading();
+    const before = state.read;
+    state.hand = null;
+    state.read = Math.min(step, tiles);
+    if (step < HAND) restore();
+    if (step === HAND) asked = performance.now();
+    chips = [];
+    changed({ wave: state.read === before + 1 });
+    if (why === 'jump') shown.forEach(one => one.jump(one.waiting.at(-1)?.[1] ?? one.goal));
+    else if (state.read === before + 1) sendFactor();
+  }
+  const onStep = (/** @type {any} */ { detail }) => arrive(detail.step, detail.why);
+  const onPoint = () => {
+    if (clock.point?.lift) lift(clock.point.lift);
+  };
+  clock.addEventListener('step', onStep);
+  clock.addEventListener('covers', onPoint);
+  state.read = Math.min(clock.step, tiles);
+  now = outcome();
+  const view = canvasView(host, context, {
+    title: `Row ${meta.row}, in your hand`,
+    live: true,
+    kinds: DRAG_KINDS,
+    layout: (/** @type {any} */ size) => {
+      at = dragLayout(size, { keys, tile, dims, lowest, highest });
+      [...bars.children].forEach((bar, key) =>
+        Object.assign(bar.style, {
+          left: `${at.x(key) - 1}px`,
+          width: `${at.pitch}px`,
+          top: `${at.lanes.score.y}px`,
+          height: `${at.lanes.score.h}px`,
+        }),
+      );
+      return 0;
+    },
+    marks,
+    label: (/** @type {number} */ step) => `${frames[step].title}. ${frames[step].sentence}`,
+  });
+  host.querySelector('.sheet')?.append(bars);
+  host.append(element('div', { class: 'below-hand' }, controls, element('div', { class: 'of-hand' }, said, reset)));
+  arrive(clock.step, 'jump');
+  return {
+    draw: view.draw,
+    unmount() {
+      stopReading();
+      loop.stop();
+      clock.removeEventListener('step', onStep);
+      clock.removeEventListener('covers', onPoint);
+      clock.tell('said', '');
+      view.unmount();
+    },
+  };
+}

@@ -1,0 +1,214 @@
+// Two ways of attention over one memory. Its steps move the bytes of one length. In the reader's hand, one slider sets
+// the tokens. Bytes follow from race_rule.js and are called modelled. A recorded figure stands only at its own length,
+// mask and height of a tile, and never moves.
+import { canvasView } from '../core/canvas.js';
+import { calm, Follower, makeLoop } from '../core/follow.js';
+import { button, element, number } from '../core/paint.js';
+import { EASE } from '../core/tween.js';
+import { RACE_KINDS, raceLayout, raceMarks } from './race_marks.js';
+import { after, keysRead, placeOf, total, traffic } from './race_rule.js';
+
+const MOVE = 1800; // ms of a step of the race
+const OCTAVES = [6, 14]; // log2 of the fewest and the most tokens
+const HEIGHTS = [16, 64, 128];
+/** @type {[number, string][]} */
+const UNITS = [
+  [1e9, 'GB'],
+  [1e6, 'MB'],
+];
+
+/** A value with as many decimals as three digits of another one need: what rolls does not jump. */
+const three = (/** @type {number} */ value, like = value) =>
+  value.toFixed(Math.max(0, Math.min(4, 2 - Math.floor(Math.log10(like || 1)))));
+
+/** @type {Picture<models.RaceMeta>} */
+export default function (host, { meta }, context) {
+  const { frames, job, times, words, begin, grown } = meta,
+    { clock } = context,
+    HAND = frames.length - 1,
+    GROWN = HAND - 1,
+    OUTPUT = 3;
+  const start = { tokens: begin, height: meta.height, causal: false };
+  let chosen = { ...start },
+    touched = '', // the control that the reader moved last
+    share = 0, // of the bytes of the left side
+    /** @type {{from: number, to: number, begun: number} | null} */ motion = null;
+  const drawn = new Follower(Math.log2(begin)); // of the tokens, on the slider's scale
+  /** @type {ReturnType<typeof raceLayout>} */ let at;
+
+  // ---- values ----
+  const ways = () => traffic(chosen.tokens, chosen.height, chosen.causal, job);
+  const record = () =>
+    chosen.height === meta.height && times.find(one => one.tokens === chosen.tokens && one.causal === chosen.causal);
+  const saying = (/** @type {number} */ whole) => {
+    const [size, unit] = UNITS.find(([size]) => whole >= size) ?? UNITS[1];
+    return (/** @type {number} */ bytes) => /** @type {[string, string]} */ ([three(bytes / size, whole / size), unit]);
+  };
+  /** The share of the left side's bytes at a step: after each of its stages. */
+  function shareAt(/** @type {number} */ step) {
+    const { store } = ways();
+    return step >= OUTPUT ? 1 : total(store.slice(0, step)) / total(store);
+  }
+  function look() {
+    const { store, keep } = ways(),
+      whole = total(store),
+      sums = keysRead(chosen.tokens, chosen.height, chosen.causal),
+      found = clock.step > OUTPUT ? record() : null,
+      held = (/** @type {number} */ n) => `${three((found ? found.held[n] : 0) / 1e9)} GB`,
+      ms = (/** @type {number} */ value) => `${three(value)} ms`;
+    /** @type {[string, number, string][][]} */
+    const facts = !found
+      ? [[], []]
+      : [
+          [
+            ['torch, unfused', 1, ms(found.unfused)],
+            ['memory held', -1, held(0)],
+            ...(chosen.causal
+              ? [/** @type {[string, number, string]} */ (['', -1, 'computes the grey half, too'])]
+              : []),
+          ],
+          [
+            ['FlashAttention-2', found.flash / found.unfused, ms(found.flash)],
+            ['cuDNN', found.cudnn / found.unfused, ms(found.cudnn)],
+            ['memory held', -1, held(1)],
+          ],
+        ];
+    const side = (/** @type {import('./race_rule.js').Moved[][]} */ stages, /** @type {number} */ n) => {
+      const all = total(stages),
+        bytes = Math.min(whole * share, all),
+        state = after(stages, bytes);
+      return { bytes, all, ...state, ...placeOf(sums, state.share), done: whole * share >= all - 0.5, facts: facts[n] };
+    };
+    return {
+      ...{ whole, tiles: sums.length - 1, recorded: !!found },
+      sides: [side(store, 0), side(keep, 1)],
+      says: saying(whole),
+    };
+  }
+
+  // ---- motion ----
+  const loop = makeLoop((time, seconds) => {
+    if (motion) {
+      const t = calm() ? 1 : Math.min(1, Math.max(0, time - motion.begun) / MOVE);
+      share = motion.from + (motion.to - motion.from) * EASE.both(t);
+      if (t === 1) motion = null;
+    }
+    const glides = drawn.step(time, seconds / 3);
+    view.draw();
+    return !!motion || glides;
+  });
+  function goTo(/** @type {number} */ to, /** @type {boolean} */ moves) {
+    motion = moves && !calm() ? { from: share, to, begun: performance.now() } : null;
+    if (!motion) share = to;
+    drawn.aim(Math.log2(chosen.tokens));
+    if (!moves) drawn.jump(Math.log2(chosen.tokens));
+    loop.wake();
+  }
+
+  // ---- words ----
+  const fill = (/** @type {string} */ name, /** @type {Record<string, string | number>} */ values = {}) =>
+    words[name].replace(/\{(\w+)\}/g, (_, key) => String(values[key]));
+  function sentence() {
+    if (clock.step !== HAND || !touched) return '';
+    const found = record(),
+      square = job.batch * job.heads * job.bytes * chosen.tokens ** 2,
+      values = {
+        ...{ tokens: number(chosen.tokens), height: chosen.height, again: Math.ceil(chosen.tokens / chosen.height) },
+        square: saying(square)(square).join(' '),
+        ratio: found ? (found.unfused / found.flash).toFixed(1) : '',
+      };
+    if (touched === 'height' && chosen.height !== meta.height) return fill('height', values);
+    if (chosen.causal) return fill('causal', values);
+    return fill(found ? 'recorded' : 'modelled', values);
+  }
+  function speak() {
+    clock.tell('said', sentence());
+    count.textContent = number(chosen.tokens);
+    tokens.value = Math.log2(chosen.tokens);
+    tokens.setAttribute('aria-valuetext', `${number(chosen.tokens)} tokens`);
+    causal.checked = chosen.causal;
+    for (const one of heights.children)
+      one.setAttribute('aria-pressed', String(Number(one.dataset.height) === chosen.height));
+    controls.toggleAttribute('inert', clock.step !== HAND);
+  }
+
+  // ---- hands ----
+  function change(/** @type {Partial<typeof chosen>} */ to) {
+    chosen = { ...chosen, ...to };
+    [touched] = Object.keys(to);
+    share = 1;
+    motion = null;
+    drawn.aim(Math.log2(chosen.tokens));
+    speak();
+    loop.wake();
+  }
+  const tokens = element('input', {
+      ...{
+        type: 'range',
+        class: 'wide',
+        min: OCTAVES[0],
+        max: OCTAVES[1],
+        step: 1,
+        'aria-label': 'tokens',
+        list: 'race-recorded',
+      },
+    }),
+    marks = element('datalist', { id: 'race-recorded' }, ...[...new Set(times.map(one => one.tokens))].map(ticked)),
+    count = element('b'),
+    causal = element('input', { type: 'checkbox' }),
+    heights = element(
+      'span',
+      { class: 'choices', role: 'group', 'aria-label': 'rows of a tile' },
+      ...HEIGHTS.map(height =>
+        button(String(height), () => change({ height }), { class: 'chip', 'data-height': height }),
+      ),
+    );
+  tokens.oninput = () => change({ tokens: 2 ** tokens.value });
+  causal.onchange = () => change({ causal: causal.checked });
+  const label = (/** @type {any[]} */ ...parts) => element('label', {}, ...parts);
+  const controls = element(
+    'div',
+    { class: 'hands', role: 'group', 'aria-label': 'The race' },
+    label(count, ' tokens ', tokens, marks),
+    element('span', { class: 'group' }, 'rows of a tile ', heights),
+    label(causal, ' causal'),
+  );
+
+  // ---- the canvas and the clock ----
+  function arrive(/** @type {number} */ step, /** @type {string} */ why) {
+    if (step !== HAND) chosen = { ...start, tokens: step === GROWN ? grown : begin };
+    else if (!touched) chosen = { ...start, tokens: grown };
+    if (step !== HAND) touched = '';
+    goTo(shareAt(step), why !== 'jump');
+    speak();
+  }
+  const onStep = (/** @type {any} */ { detail }) => arrive(detail.step, detail.why);
+  clock.addEventListener('step', onStep);
+  const view = canvasView(host, context, {
+    title: 'The race',
+    live: true,
+    kinds: RACE_KINDS,
+    layout: (/** @type {any} */ size) => {
+      at = raceLayout(size);
+      return at.height;
+    },
+    marks: (/** @type {{paint: Paint}} */ { paint }) =>
+      raceMarks(at, { ...chosen, ...look(), drawn: 2 ** drawn.value }, paint),
+    label: (/** @type {number} */ step) => `${frames[step].title}. ${frames[step].sentence}`,
+  });
+  const from = element('span', { class: 'from' }, meta.recorded),
+    foot = element('div', { class: 'of-hand' }, element('span', {}, fill('job', { ...job })), from);
+  host.append(element('div', { class: 'below-hand' }, controls, foot));
+  arrive(clock.step, 'jump');
+  return {
+    draw: view.draw,
+    unmount() {
+      loop.stop();
+      clock.removeEventListener('step', onStep);
+      clock.tell('said', '');
+      view.unmount();
+    },
+  };
+}
+
+const ticked = (/** @type {number} */ tokens) => element('option', { value: Math.log2(tokens) });

@@ -1,0 +1,113 @@
+"""The picture `race`: attention that stores the scores against attention that keeps one tile.
+
+Bytes follow from the rule of app/stage/views/race_rule.js and are modelled. Times and memory are recorded: torch's
+unfused attention, its FlashAttention-2, and cuDNN.
+"""
+
+from functools import cache
+from typing import TypedDict
+
+import pandas as pd
+
+from explainers.story import stage
+from explainers.story.frames import Frame
+from explainers.story.words import Row, Words
+from kernels.core.remembered import of_recordings
+from kernels.recordings import tables
+from kernels.recordings.tables import Provenance
+
+WORDS = Words.of("explainers.models", "race_words.toml")
+HEIGHT = 128  # queries of a tile of FlashAttention-2 at this head_dim. Other heights have no time.
+PEERS = {"sdpa_math": "unfused", "sdpa_flash": "flash", "sdpa_cudnn": "cudnn"}
+BEGIN, GROWN = 2048, 8192  # tokens of the race, and of its end
+PHASES = ("begin", "scores", "weights", "output", "times", "grown", "hand")
+
+
+class Job(TypedDict):
+    """The sizes of the recorded problem."""
+
+    batch: int
+    heads: int
+    dim: int
+    bytes: int  # of a number
+
+
+JOB: Job = {"batch": 4, "heads": 16, "dim": 128, "bytes": 2}
+
+
+class Raced(TypedDict):
+    """The recorded figures of a length.
+
+    unfused, flash, cudnn: ms of one forward pass.
+    held: peak bytes of device memory of unfused and flash.
+    """
+
+    tokens: int
+    causal: bool
+    unfused: float
+    flash: float
+    cudnn: float
+    held: list[float]
+
+
+class RaceMeta(TypedDict):
+    """The fields of the view `race`.
+
+    height: of the tiles with recorded times.
+    words: the sentences under a hand. {name} stands for a value.
+    recorded: the source of times and memory, or "".
+    """
+
+    frames: list[Frame]
+    job: Job
+    height: int
+    begin: int
+    grown: int
+    times: list[Raced]
+    words: dict[str, str]
+    recorded: str
+
+
+def view() -> stage.View:
+    """The picture. Without recordings it has no times."""
+    times, where = raced()
+    ratio = {t["tokens"]: t["unfused"] / t["flash"] for t in times if not t["causal"]}
+    names: Row = {"ratio": ratio, "begin": BEGIN, "grown": GROWN}
+    steps: list[Row] = [{"phase": phase, "tile": -1} for phase in PHASES if phase != "times" or BEGIN in ratio]
+    place = {"device": where.device.removeprefix("NVIDIA "), "date": where.date} if where else {}
+    meta: RaceMeta = {
+        "frames": WORDS.frames(steps, names),
+        "job": JOB,
+        "height": HEIGHT,
+        "begin": BEGIN,
+        "grown": GROWN,
+        "times": times,
+        "words": WORDS.table("hand"),
+        "recorded": WORDS.say("recorded", place) if where else "",
+    }
+    return stage.View("race", "race", "The race", {**meta, "clock": True, "state": []})
+
+
+@of_recordings(cache)
+def raced() -> tuple[list[Raced], Provenance | None]:
+    """The newest recorded times of JOB, by length and mask, and their source."""
+    for made, where in tables.recorded("bench").values():
+        own = made[(made.status == "ok") & made.name.isin(PEERS) & (made.dtype == "float16")]
+        own = own[(own.batch == JOB["batch"]) & (own.num_heads == JOB["heads"]) & (own.head_dim == JOB["dim"])]
+        own = own[own.num_kv_heads == own.num_heads].drop_duplicates(["name", "seq_len", "causal"], keep="last")
+        wide = own.pivot(index=["seq_len", "causal"], columns="name", values=["median_us", "peak_bytes"])
+        if not set(PEERS) <= set(own.name):
+            continue
+        wide = wide.dropna(subset=[("median_us", name) for name in PEERS])
+        if len(wide):
+            return [_raced(key, row) for key, row in wide.iterrows()], where
+    return [], None
+
+
+def _raced(key: object, row: pd.Series) -> Raced:
+    tokens, causal = key  # type: ignore[misc]
+    unfused, flash, cudnn = (float(row["median_us", name]) / 1e3 for name in PEERS)
+    held = [float(row["peak_bytes", name]) for name in ("sdpa_math", "sdpa_flash")]
+    return {"tokens": int(tokens), "causal": bool(causal), "unfused": unfused, "flash": flash, "cudnn": cudnn} | {
+        "held": held
+    }

@@ -1,0 +1,98 @@
+"""The picture `drag`: a row's scores under the reader's hand.
+
+Its steps read the row tile by tile and show the numbers of the run. From a drag on, the numbers follow from the rule of
+app/stage/views/drag_rule.js, and the picture says that they are modelled.
+"""
+
+from typing import TypedDict
+
+import numpy as np
+
+from explainers.models.softmax_rows import is_optimistic, is_ordinary
+from explainers.stories.online_softmax.row_story import RowStory
+from explainers.story import picture, stage
+from explainers.story.frames import Frame
+from explainers.story.words import Row, Words
+from kernels.run.results import Run
+
+WORDS = Words.of(str(__package__))
+MOST_KEYS, MOST_DIMS = 64, 128  # more bars are too narrow for a hand
+
+
+class DragMeta(TypedDict):
+    """The fields of the view `drag`.
+
+    row: its number.
+    block_kv: keys of a tile.
+    m, factor, l: after each tile.
+    words: the sentences under a hand. {name} stands for a value.
+
+    Columns: scores [keys], v [keys, dims], and after each tile weights [tiles, keys], as they count then, and o [tiles,
+        dims]. result [dims]: o / l, as the kernel wrote it.
+    """
+
+    frames: list[Frame]
+    kernel: str
+    row: int
+    block_kv: int
+    m: list[float]
+    factor: list[float]
+    l: list[float]
+    words: dict[str, str]
+
+
+def view(run: Run, story: RowStory, row: int, head: int) -> stage.View | None:
+    """The picture of a row with a running max, or None for a row that it cannot show."""
+    kernel, keys, tiles = run.request.kernel, story.keys, story.tiles
+    width = picture.block_kv(run.request, len(keys))
+    whole = len(keys) == width * len(tiles) and len(tiles) > 1 and np.isfinite(keys.score).all()
+    if is_ordinary(kernel) or is_optimistic(kernel) or run.request.broken or tiles.rescale.isna().any() or not whole:
+        return None
+    o_of_tile = {frame["tile"]: frame["o"] for frame in story.frames if frame["group"] == "output"}
+    v = picture.matrix(run, "V", head)
+    if len(keys) > MOST_KEYS or v.shape[1] > MOST_DIMS or set(o_of_tile) != set(tiles.tile):
+        return None
+    factor = tiles.rescale.to_numpy()
+    weights = np.zeros((len(tiles), len(keys)), np.float32)
+    for tile in range(len(tiles)):
+        begin = tile * width
+        weights[tile, :begin] = weights[tile - 1, :begin] * factor[tile] if tile else 0
+        weights[tile, begin : begin + width] = keys.p[begin : begin + width]
+    meta: DragMeta = {
+        "frames": WORDS.frames(_steps(story, v.shape[1]), {}),
+        "kernel": kernel.name,
+        "row": row,
+        "block_kv": width,
+        "m": tiles.m.tolist(),
+        "factor": factor.tolist(),
+        "l": tiles.l.tolist(),
+        "words": WORDS.table("hand"),
+    }
+    columns = {
+        "scores": keys.score.to_numpy(np.float32),
+        "v": v[: len(keys)],
+        "weights": weights,
+        "o": story.o_values[[o_of_tile[tile] for tile in tiles.tile]],
+        "result": story.o_values[-1],
+    }
+    return stage.View("drag", "drag", "Drag the max", {**meta, "clock": True, "state": []}, columns)
+
+
+def questions_of(story: RowStory) -> list[stage.Question]:
+    """The questions about the steps of the picture."""
+    steps = _steps(story, story.o_values.shape[1])
+    rises = [{"step": n, **row} for n, row in enumerate(steps) if row.get("m", 0) > row.get("before", 0)]
+    names: Row = {"rises": rises, "hand": len(steps) - 1, "keys": steps[0]["keys"], "dims": steps[0]["dims"]}
+    return WORDS.questions(names, len(steps) - 1)
+
+
+def _steps(story: RowStory, dims: int) -> list[Row]:
+    """The row before its first tile, after each tile, divided by l, and in the reader's hand."""
+    lines: dict[int, dict[str, int]] = {}
+    for frame in story.frames:
+        lines[frame["tile"]] = lines.get(frame["tile"], {}) | frame.get("lines", {})
+    tiles = story.tiles.assign(before=story.tiles.m.shift(1)).to_dict("records")
+    steps: list[Row] = [{"phase": "row", "tile": -1}]
+    steps += [{"phase": "tile", "read": n, **tile, "lines": lines[tile["tile"]]} for n, tile in enumerate(tiles, 1)]
+    steps += [{"phase": phase, "tile": -1, "lines": lines.get(-1, {})} for phase in ("divided", "hand")]
+    return [{"keys": len(story.keys), "dims": dims, **step} for step in steps]

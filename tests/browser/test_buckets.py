@@ -1,0 +1,54 @@
+"""The picture `buckets`: the reader moves the width of a row, and the tower of words topples."""
+
+import re
+
+from browser.test_covering import opened, turn_to
+from playwright.sync_api import expect
+
+PICTURE = "/bank_conflicts?kernel=lab_columns&picture=buckets&step=4&backend=cpu"
+
+
+def headline(page):
+    return page.locator(".wg .narration .sentence")
+
+
+def test_the_width_of_a_row_says_its_turns_and_their_reason(visit):
+    page = visit(PICTURE)
+    width = page.locator(".hands input.wide")
+    expect(headline(page)).to_have_text("Make each row one word wider: move the slider to 33.")
+    for asked, said in (
+        ("33", "33 and 32 share no factor: each word has its own bank. 1 turn."),
+        ("48", "48 and 32 share the factor 16: 16 words in a bank, 16 turns."),
+        ("40", "40 and 32 share the factor 8: 8 words in a bank, 8 turns."),
+    ):
+        width.fill(asked)
+        expect(headline(page)).to_have_text(said)
+    width.focus()
+    page.keyboard.press("ArrowLeft")  # the key belongs to the slider
+    expect(headline(page)).to_contain_text("39 and 32 share no factor")
+    assert page.evaluate("window.clock.step") == 3
+    expect(page.locator(".of-hand")).to_contain_text(
+        re.compile(r"times as fast \(recorded on .*modelled: bank = word mod 32")
+    )
+
+
+def test_a_switch_never_changes_a_value_silently(visit):
+    page = visit(PICTURE)
+    page.locator(".hands input.wide").fill("33")
+    page.locator(".hands [data-read=quad]").click()
+    expect(headline(page)).to_have_text("128 bits begin at multiples of 4 words: now 32. 32 turns.")
+    page.locator(".hands input.wide").fill("36")
+    expect(headline(page)).to_have_text("128 bits a lane: a quarter of the warp takes a turn. 4 turns.")
+    page.locator(".hands input[type=checkbox]").check()
+    expect(headline(page)).to_have_text("XOR needs no padding: the rows have 32 words now. 4 turns.")
+    expect(page.locator(".hands input.wide")).to_be_disabled()
+    page.locator(".hands [data-read=same]").click()
+    expect(headline(page)).to_have_text("All lanes want one word. It is read once for all: 1 turn.")
+
+
+def test_show_me_moves_the_width_of_the_question(visit):
+    page, questions = opened(visit, "banks")
+    turn_to(page, questions, "rows_of_48")
+    page.locator(".wg .guide [data-show]").click()
+    expect(headline(page)).to_contain_text("48 and 32 share the factor 16")
+    assert page.locator(".hands input.wide").input_value() == "48"

@@ -1,0 +1,91 @@
+"""The picture `drag`: a row's scores under the reader's hand, by mouse, keys and the switches."""
+
+import math
+import re
+
+import pytest
+from browser.test_covering import opened, turn_to
+from playwright.sync_api import expect
+
+PICTURE = (
+    "/online_softmax?kernel=03_flash&seq_len=32&BLOCK_Q=8&BLOCK_KV=8&at_tile=3&row=2&picture=drag&step=7&backend=cpu"
+)
+
+
+def headline(page):
+    return page.locator(".wg .narration .sentence")
+
+
+def bar(page, key):
+    return page.locator(".wg .bars > [role=slider]").nth(key)
+
+
+def test_a_lifted_bar_shrinks_all_before_and_is_called_modelled(visit):
+    page = visit(PICTURE)
+    source, reset = page.locator(".of-hand > .from"), page.locator(".of-hand button")
+    expect(headline(page)).to_have_text("Lift the marked bar above the line m.")
+    expect(source).to_have_text("run of 03_flash, row 26")
+    expect(reset).to_be_hidden()
+    place = bar(page, 30).bounding_box()
+    x, y = place["x"] + place["width"] / 2, place["y"] + place["height"] / 2
+    page.mouse.move(x, y)
+    page.mouse.down()
+    page.mouse.move(x, y - 60, steps=6)
+    expect(headline(page)).to_have_text(re.compile(r"^m rose by (\d\.\d+)\. All before counts × e\^−\1 = 0\.\d+\.$"))
+    gap, factor = map(float, re.findall(r"\d\.\d+", headline(page).inner_text())[::2])
+    assert factor == pytest.approx(math.exp(-gap), abs=0.01)
+    page.mouse.up()
+    expect(headline(page)).to_have_text(f"All before × {factor:.2f}: one multiplication, and O is right again.")
+    expect(source).to_have_text("modelled, under your hand")
+    reset.click()
+    expect(source).to_have_text("run of 03_flash, row 26")
+    expect(headline(page)).to_have_text("Lift the marked bar above the line m.")
+
+
+def test_the_keyboard_lifts_a_bar_and_the_switches_break_the_row(visit):
+    page = visit(PICTURE)
+    bar(page, 30).focus()
+    for key in ("PageUp", "PageUp", "ArrowUp"):
+        page.keyboard.press(key)
+    expect(headline(page)).to_contain_text("m rose by")
+    assert page.evaluate("window.clock.step") == 6  # the arrows belong to the bar
+    page.keyboard.press("ArrowLeft")
+    expect(bar(page, 29)).to_be_focused()
+    rescale, subtract = (page.locator(".hands input[type=checkbox]").nth(n) for n in (0, 1))
+    rescale.uncheck()
+    expect(headline(page)).to_have_text(re.compile(r"^Forgotten: .* O is off by \d+ %\.$"))
+    rescale.check()
+    subtract.uncheck()
+    expect(headline(page)).to_have_text("Without m it works while every score is below 88.7.")
+    page.locator(".hands input[type=range]").first.fill("90")
+    expect(headline(page)).to_have_text(re.compile(r"^Without m, e\^\d+ is too large for a float\. O is NaN\.$"))
+    subtract.check()
+    expect(headline(page)).to_have_text("With m the largest weight is e^0 = 1. Nothing overflows.")
+
+
+def test_an_early_bar_stops_the_kernel_at_its_tile_and_then_it_reads_on(visit):
+    page = visit(PICTURE)
+    bar(page, 9).focus()
+    page.keyboard.press("ArrowUp")
+    expect(headline(page)).to_contain_text("m rose by")  # the tile raises m by itself
+    bar(page, 2).focus()
+    expect(headline(page)).to_have_text("The first tile: nothing stands before it yet.")
+    page.locator(".of-hand button").click()
+    expect(headline(page)).to_have_text("Lift the marked bar above the line m.")
+
+
+def test_show_me_lifts_the_bar_of_the_question(visit):
+    page, questions = opened(visit, "one_pass")
+    turn_to(page, questions, "lift")
+    page.locator(".wg .guide [data-show]").click()
+    expect(headline(page)).to_have_text(re.compile(r"^(m rose by 1\.00\. )?All before.*0\.37"))
+
+
+def test_steps_back_show_the_run_again(visit):
+    page = visit(PICTURE)
+    bar(page, 30).focus()
+    page.keyboard.press("PageUp")
+    expect(page.locator(".of-hand > .from")).to_have_text("modelled, under your hand")
+    page.evaluate("window.clock.set(3, 'user')")
+    expect(headline(page)).to_have_text(re.compile(r"^Tile 3 raises m\. All before counts × 0\.\d\d\.$"))
+    expect(page.locator(".of-hand > .from")).to_have_text("run of 03_flash, row 26")

@@ -1,0 +1,58 @@
+"""The picture `race`: its rule against the trace of 03_flash, and its times against the recorded table."""
+
+import pytest
+from conftest import KERNELS
+from hand_rules import applied
+
+from explainers.models import race
+from kernels.core.request import Request
+from kernels.families.dense.problem import DenseProblem
+from kernels.recordings import tables
+from kernels.run import execute
+
+HEIGHTS = (8, 16, 32)
+TOKENS = (32, 40, 64, 96)
+CASES = [(tokens, height, causal) for tokens in TOKENS for height in HEIGHTS for causal in (False, True)]
+
+
+@pytest.mark.parametrize("height", HEIGHTS)
+def test_the_way_that_keeps_a_tile_moves_the_bytes_of_the_trace(height):
+    """Each tensor of 03_flash. A causal tile reads all keys up to its last query, in whole tiles of keys."""
+    for tokens, _, causal in (case for case in CASES if case[1] == height):
+        problem = DenseProblem(seq_len=tokens, head_dim=32, num_heads=2, batch=1, causal=causal)
+        settings = (("BLOCK_Q", height), ("BLOCK_KV", height))
+        table = execute.traffic(Request(KERNELS["03_flash"], problem, settings)).table
+        own = table[table.space == "global"].groupby(["tensor", "kind"]).bytes.sum()
+        job = {"batch": 1, "heads": 2, "dim": 32, "bytes": 4}
+        (found,) = applied("traffic", [[tokens, height, causal, job]])
+        for tensor, kind, moved in found["keep"][0]:
+            assert own[tensor, kind] == moved, (tokens, height, causal, tensor)
+
+
+def test_the_square_is_read_and_written_twice():
+    job = {"batch": 4, "heads": 16, "dim": 128, "bytes": 2}
+    for (tokens, _, causal), found in zip(CASES, applied("traffic", [[*case, job] for case in CASES]), strict=True):
+        pairs = tokens * (tokens + 1) // 2 if causal else tokens * tokens
+        moved = [each for stage in found["store"] for each in stage]
+        assert [bytes for tensor, _, bytes in moved if tensor in "SP"] == [64 * 2 * pairs] * 4
+        shared = {(t, kind): bytes for t, kind, bytes in moved if t in "QKVO"}
+        assert shared == {(t, kind): bytes for t, kind, bytes in found["keep"][0]}
+
+
+def test_the_times_are_the_recorded_medians():
+    times, where = race.raced()
+    made, _ = tables.recorded("bench")[where.device]
+    assert len(times) >= 8
+    for one in times:
+        rows = made[(made.seq_len == one["tokens"]) & (made.causal == one["causal"]) & (made.dtype == "float16")]
+        rows = rows[(rows.batch == 4) & (rows.num_heads == 16) & (rows.head_dim == 128)]
+        for name, peer in race.PEERS.items():
+            assert one[peer] * 1e3 in rows[rows.name == name].median_us.to_numpy()
+
+
+def test_each_sentence_is_short_and_the_factor_is_that_of_the_times():
+    meta = race.view().meta
+    frames, times = meta["frames"], meta["times"]
+    assert max(len(frame["sentence"].split()) for frame in frames) <= 12
+    at = next(one for one in times if one["tokens"] == race.BEGIN and not one["causal"])
+    assert f"{at['unfused'] / at['flash']:.1f} times faster" in frames[4]["sentence"]
