@@ -1,4 +1,4 @@
-"""The recorded table of the operator attention next to torch's attention, and its text in operator-times.md and README.md."""
+"""The recorded table of the operator attention next to torch's, and its text in operator-times.md and README.md."""
 
 from collections.abc import Iterable
 
