@@ -1,4 +1,4 @@
-"""The recorded table of the operator attention next to torch's attention, and its text in pytorch.md and README.md."""
+"""The recorded table of the operator attention next to torch's, and its text in operator-times.md and README.md."""
 
 from collections.abc import Iterable
 
@@ -73,7 +73,7 @@ def sentence() -> list[str]:
 
 
 def text() -> str:
-    """The table of pytorch.md, with its sentences."""
+    """The table of operator-times.md, with its sentences."""
     found = recorded()
     if found is None:
         return "No time of the present code is recorded."

@@ -1,4 +1,4 @@
-"""The tables of times in results.md and pytorch.md, the results in README.md, and the GPUs in kernels/README.md.
+"""The tables of times in results.md and operator-times.md, the results in README.md, and the GPUs in kernels/README.md.
 
     python -m kernels.measure.readme            prints them
     python -m kernels.measure.readme --write    writes them into the files, each between its two comments
@@ -31,7 +31,7 @@ from kernels.measure.peers import TITLES
 from kernels.run.backends import Device
 
 ROOT = Path(__file__).parents[2]
-FILES = (ROOT / "README.md", *(ROOT / "kernels" / name for name in ("README.md", "results.md", "pytorch.md")))
+FILES = (ROOT / "README.md", *(ROOT / "kernels" / name for name in ("README.md", "results.md", "operator-times.md")))
 GPUS = tuple(
     Device("gpu", machine.gpu, "sm_90a" if arch == "sm_90" else arch, machine.shared_bytes_per_block)
     for arch, machine in MACHINES.items()
