@@ -110,7 +110,7 @@ def participants(problem: Problem) -> list[tuple[str, Variant]]:
 
 def variants(spec: KernelSpec) -> list[Variant]:
     """The variants of a kernel, the tuned one first."""
-    known = VARIANTS.get(spec.rung, ({},)) if spec.problem_type is SixteenBitProblem else ({},)
+    known = VARIANTS.get(spec.rung, ({},)) if spec.solves_class(SixteenBitProblem) else ({},)
     return [tuple(variant.items()) for variant in known]
 
 

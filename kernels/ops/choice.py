@@ -1,6 +1,6 @@
 """The kernel of a call: the fastest by recorded times of all kernels that fit its types, its shapes and the device.
 
-The table of measured choices comes first (kernels/measure/choices.py), with constants too. Without a case there, the
+The table of measured choices comes first (kernels/measure/choices.py), with constants too. If it has no case, the
 kernel's nearest recorded time counts. A build that may round a row's largest weight comes last: name its kernel.
 
 Nothing here names a kernel. A problem's class makes its problem from the call, the opening comment of a .cu declares
