@@ -21,7 +21,7 @@ from kernels.recordings.tables import Provenance
 def blocks(made: pd.DataFrame, where: Provenance, absent: Sequence[str] = ()) -> list[Block]:
     """The blocks for a recorded table of duels of the kernels' present code. absent: sentences about missing peers."""
     rows = at_work(made)
-    tuned, said = rows[rows.changed == ""], {"device": where.device, "date": where.date}
+    tuned, said = rows[rows.changed == ""], {"device": where.device, "date": where.dates}
     drawn = lines(tuned)
     return [
         stage.heading(f"{titles(made)}, in turns with {peer(rows)}"),
