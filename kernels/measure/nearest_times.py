@@ -21,7 +21,7 @@ SHARED_MAX = 227 * 1024  # bytes of a block on Hopper
 NEAR = 4.0
 MISMATCH = {"dtype": 16.0, "head_dim": 4.0, "causal": 1.0}  # how far apart two problems are, in doublings of the work
 
-SIXTEEN_BITS = {"float16", "bfloat16"}  # the tensor cores take the same time for both
+SIXTEEN_BITS = {"float16", "bfloat16"}  # with equal rates of the tensor cores
 
 
 class Recorded(NamedTuple):
@@ -93,5 +93,11 @@ def _of_choices(spec: KernelSpec, device: str, roofs: tuple[tuple[str, float], .
         if text not in made and not spec.may_round(problem, settings):
             moved = plan_bytes(spec.plan(problem, settings), problem.work.touched)
             reached = figures(Point(spec.name, problem), us, moved, dict(roofs))
-            made[text] = problem.values(), problem.work.flops, us, str(reached["roof"]), float(reached["roof_percent"])
+            made[text] = (
+                problem.values(),
+                problem.work.flops,
+                us,
+                str(reached["roof"]),
+                float(str(reached["roof_percent"])),
+            )
     return list(made.values())

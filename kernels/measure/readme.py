@@ -115,7 +115,7 @@ def _results(made: pd.DataFrame) -> str:
 
 def _by_length() -> dict[str, pd.DataFrame]:
     """Name of a group of problems -> all our kernels there, as tuned, each against its fastest accurate peer."""
-    groups = {}
+    groups: dict[str, pd.DataFrame] = {}
     if found := duels.recorded():
         rows = _claimed(found[0])
         grouped = rows.num_kv_heads != rows.num_heads
