@@ -99,14 +99,13 @@ ROUNDED = (
 def _results(made: pd.DataFrame) -> str:
     """The wins of the dense and of the paged kernels and of the operators against the strongest peer, and losses."""
     lines = [_length(name, part) for name, part in _by_length().items()]
-    lines += [ROUNDED]
     pairs = _benched(made, ("paged_v3", "paged_cascade"), _flashinfer(made))
     ratios = [pair.peer.median_us / pair.ours.median_us for pair in pairs]
     won = sum(ratio > 1 for ratio in ratios)
     worst = pairs[int(np.argmin(ratios))]
     lines += [
         f"Rested, decoding over a paged cache is faster than FlashInfer on {won} of {len(pairs)} problems "
-        f"({min(ratios):.2f} to {max(ratios):.2f} times as fast).",
+        f"({min(ratios):.2f} to {max(ratios):.2f} times as fast). "
         f"The largest loss of decoding is {min(ratios):.2f} times the speed of {_peer(worst.peer['name'])}: "
         f"`{worst.ours['name']}`, {_words(worst.ours)}.",
     ]
@@ -147,7 +146,8 @@ def _length(group: str, rows: pd.DataFrame) -> str:
         said += f" It is slower on {len(lost)}, at worst {worst.ratio:.2f} times as fast as {_peer(worst.peer)}: "
         said += f"{_words(worst)}."
     missing = rows.problem.nunique() - part.problem.nunique()
-    return f"{said} No time yet: {_counted(missing)}." if missing else said
+    said += f" No time yet: {_counted(missing)}." if missing else ""
+    return f"{said} {ROUNDED}" if group == "Long" else said
 
 
 def _state(part: pd.DataFrame) -> str:
