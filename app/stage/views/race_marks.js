@@ -195,9 +195,9 @@ export const RACE_KINDS = {
     within(g, clip, () => {
       g.fillStyle = fill;
       g.fillRect(x, y, w, h);
-      if (!text || Math.max(w, h) < 1.4 * em || Math.min(w, h) < 0.8 * em) return;
+      if (!text || Math.max(w, h) < 1.4 * em || Math.min(w, h) < em) return;
       g.fillStyle = '#fff';
-      g.font = `600 ${Math.min(em, 0.9 * Math.min(w, h))}px ${paint.font}`;
+      g.font = `600 ${em}px ${paint.font}`;
       g.textAlign = 'center';
       g.fillText(text, x + Math.min(w, 0.9 * em) / 2 + (w > h ? 2 : 0), y + Math.min(h, em) * 0.8);
     });
