@@ -21,7 +21,7 @@ export function raceLayout({ width, height, em }) {
     top = facts + FACTS * line + 0.6 * em,
     room = Math.max(12 * em, height - top),
     scale = Math.min(0.6 * half, 0.66 * room) / 2048, // pixels of a token
-    strip = Math.max(narrow ? 10 : 13, TILE_KEYS * scale);
+    strip = Math.max(1.15 * em, TILE_KEYS * scale);
   return {
     ...{ width, height: top + room, em, half, narrow, big, bar, facts, line, top, scale, strip },
     pad: narrow ? 4 : 1.4 * em,
