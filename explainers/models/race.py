@@ -100,14 +100,18 @@ def raced() -> tuple[list[Raced], Provenance | None]:
             continue
         wide = wide.dropna(subset=[("median_us", name) for name in PEERS])
         if len(wide):
-            return [_raced(key, row) for key, row in wide.iterrows()], where
+            return [_raced(key, row) for key, row in zip(wide.index, wide.iloc)], where
     return [], None
 
 
-def _raced(key: object, row: pd.Series) -> Raced:
-    tokens, causal = key  # type: ignore[misc]
+def _raced(key: tuple[float, bool], row: pd.Series) -> Raced:
     unfused, flash, cudnn = (float(row["median_us", name]) / 1e3 for name in PEERS)
     held = [float(row["peak_bytes", name]) for name in ("sdpa_math", "sdpa_flash")]
-    return {"tokens": int(tokens), "causal": bool(causal), "unfused": unfused, "flash": flash, "cudnn": cudnn} | {
-        "held": held
+    return {
+        "tokens": int(key[0]),
+        "causal": bool(key[1]),
+        "unfused": unfused,
+        "flash": flash,
+        "cudnn": cudnn,
+        "held": held,
     }

@@ -29,7 +29,7 @@ struct Sizes {
 };
 // A sequence's pages in the line of all pages, and its units
 struct Part {
-  int begin, pages, first_page, tokens, unit, units, slot, range;
+  int offset, pages, first_page, tokens, unit, units, slot, range;
 };
 
 // The sums of the values of all earlier threads, and of all threads
@@ -63,8 +63,8 @@ __device__ __forceinline__ void sums_before(int (&value)[3], int (&total)[3], in
   __syncthreads();
 }
 
-__device__ __forceinline__ void store_unit(int* units_gmem, int row, int seq, int first, int pages, int next, int tokens,
-                                           int slot, int partition, int partitions PROBE_REF) {
+__device__ __forceinline__ void store_unit(int* units_gmem, int row, int seq, int first, int pages, int next,
+                                           int tokens, int slot, int partition, int partitions PROBE_REF) {
   const float4 low = {__uint_as_float(seq), __uint_as_float(first), __uint_as_float(pages), __uint_as_float(next)};
   const float4 high = {__uint_as_float(tokens), __uint_as_float(slot), __uint_as_float(partition),
                        __uint_as_float(partitions)};
@@ -74,8 +74,8 @@ __device__ __forceinline__ void store_unit(int* units_gmem, int row, int seq, in
   stg<float4>(&units_gmem[FIELDS * row + 4], high);
 }
 
-// The units of all sequences: those that open a range in rows 0 to ranges - 1, the others from row most_ranges on. A row
-// without a unit has no pages and no partition, so its block only writes a partial result that nobody reads.
+// The units of all sequences: those that open a range in rows 0 to ranges - 1, the others from row most_ranges on.
+// A row without a unit has no pages and no partition, so its block only writes a partial result that nobody reads.
 //   context_lens_gmem  [sequences];  units_gmem  [most_ranges + sequences, FIELDS]
 extern "C" __global__ void __launch_bounds__(THREADS)
 plan_ranges(const int* context_lens_gmem, int* units_gmem, const __grid_constant__ Sizes z PROBE_PARAM) {
@@ -112,12 +112,12 @@ plan_ranges(const int* context_lens_gmem, int* units_gmem, const __grid_constant
     const int pages = pages_of(chunk + thread, tokens, first);
     int line[3] = {pages, 0, 0};
     sums_before(line, sums, sums_smem PROBE_PASS);
-    const int begin = done[0] + line[0], range = pages ? range_of(begin) : 0;
-    const int units = pages ? range_of(begin + pages - 1) - range + 1 : 0;
+    const int offset = done[0] + line[0], range = pages ? range_of(offset) : 0;
+    const int units = pages ? range_of(offset + pages - 1) - range + 1 : 0;
     done[0] += sums[0];
     int of_units[3] = {0, units, units > 1 ? units : 0};
     sums_before(of_units, sums, sums_smem PROBE_PASS);
-    const int own[8] = {begin, pages, first, tokens, done[1] + of_units[1], units, done[2] + of_units[2], range};
+    const int own[8] = {offset, pages, first, tokens, done[1] + of_units[1], units, done[2] + of_units[2], range};
     done[1] += sums[1], done[2] += sums[2];
     for (int n = 0; n < 8; ++n) {
       PROBE_STORE(parts_smem, 8 * thread + n, 4);
@@ -133,11 +133,11 @@ plan_ranges(const int* context_lens_gmem, int* units_gmem, const __grid_constant
       }
       const Part p = {of[0], of[1], of[2], of[3], of[4], of[5], of[6], of[7]};
       for (int n = thread % lanes; n < p.units; n += lanes) {
-        const int r = p.range + n, start = max(p.begin, cut(r)), end = min(p.begin + p.pages, cut(r + 1));
+        const int r = p.range + n, start = max(p.offset, cut(r)), end = min(p.offset + p.pages, cut(r + 1));
         const bool opens = start == cut(r);
         const int follower = z.most_ranges + p.unit + n - (r + 1);
         const int next = end < cut(r + 1) ? follower + 1 : -1;
-        store_unit(units_gmem, opens ? r : follower, chunk + part, p.first_page + start - p.begin, end - start, next,
+        store_unit(units_gmem, opens ? r : follower, chunk + part, p.first_page + start - p.offset, end - start, next,
                    p.tokens, p.slot, n, p.units PROBE_PASS);
       }
     }

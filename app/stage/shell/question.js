@@ -160,7 +160,7 @@ export class Question {
   }
 
   /** @param {any} content @param {Answer} answer @param {Texts} params @param {boolean} fresh */
-  draw(content, answer, { step, picture, tab }, fresh) {
+  draw(content, answer, { step, picture, tab, stop: named }, fresh) {
     const { app } = this,
       { stage, story, messages, toolbar, header } = app;
     this.settle();
@@ -183,8 +183,8 @@ export class Question {
         bundle: answer.bundle,
         step: fresh ? step : null,
         value,
-        // the stop's, if these choices have it
-        picture: picture ?? views.find(({ id }) => id === app.stop?.picture)?.id,
+        // the stop's, if these choices have it; a link's step counts the page's own steps, unless it names the stop
+        picture: picture ?? views.find(({ id, meta }) => id === app.stop?.picture && (named || !meta.clock))?.id,
         tab,
         fresh,
       };

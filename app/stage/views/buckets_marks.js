@@ -81,7 +81,7 @@ export function bucketsMarks(at, now, paint) {
   });
   made.text('lanes are', [0, 0.7 * at.head], at.narrow ? 'lane' : 'lanes', { bold: true });
   for (let lane = 0; lane < LANES; lane += at.narrow ? 8 : 4)
-    made.text(`lane ${lane}`, [0, at.laneY(lane) + em / 3], `${lane}`, { size: 0.9 * em });
+    made.text(`lane ${lane}`, [0, at.laneY(lane) + em / 3], `${lane}`);
   for (const block of now.blocks) {
     const [x, y, , h] = cellAt(wordAt(block.row, block.column)),
       fill = block.late ? PALETTE.wrong : WAVES.now,
@@ -108,7 +108,7 @@ export function bucketsMarks(at, now, paint) {
     });
     if (!(bank % (at.narrow ? 4 : 1)))
       made.text(`bank ${bank} is`, [at.x(bank) + cell / 2, at.floor + 1.1 * em], `${bank}`, {
-        ...{ align: 'center', size: 0.9 * em },
+        align: 'center',
       });
   }
   made.add('floor', 'line', [at.left, at.floor, at.width - at.left, 0], { stroke: PALETTE.axis, width: 1.5 });

@@ -99,7 +99,7 @@ function addScores(made, at, now, paint) {
       left = at.x(key) - at.gap / 3;
     made.rect(`tile ${n}`, [left, score.y - 4, wide, tall], n === now.read ? { fill: paint.panel } : {});
     made.text(`tile ${n} is`, [left + wide - 4, score.y + 0.9 * at.em], `tile ${n}`, {
-      ...{ align: 'right', size: 0.85 * at.em, alpha: n <= now.read ? 1 : 0.6 },
+      ...{ align: 'right', alpha: n <= now.read ? 1 : 0.6 },
     });
   }
   now.scores.forEach((s, key) => {

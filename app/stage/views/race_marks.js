@@ -21,7 +21,7 @@ export function raceLayout({ width, height, em }) {
     top = facts + FACTS * line + 0.6 * em,
     room = Math.max(12 * em, height - top),
     scale = Math.min(0.6 * half, 0.66 * room) / 2048, // pixels of a token
-    strip = Math.max(narrow ? 10 : 13, TILE_KEYS * scale);
+    strip = Math.max(1.15 * em, TILE_KEYS * scale);
   return {
     ...{ width, height: top + room, em, half, narrow, big, bar, facts, line, top, scale, strip },
     pad: narrow ? 4 : 1.4 * em,
@@ -195,9 +195,9 @@ export const RACE_KINDS = {
     within(g, clip, () => {
       g.fillStyle = fill;
       g.fillRect(x, y, w, h);
-      if (!text || Math.max(w, h) < 1.4 * em || Math.min(w, h) < 0.8 * em) return;
+      if (!text || Math.max(w, h) < 1.4 * em || Math.min(w, h) < em) return;
       g.fillStyle = '#fff';
-      g.font = `600 ${Math.min(em, 0.9 * Math.min(w, h))}px ${paint.font}`;
+      g.font = `600 ${em}px ${paint.font}`;
       g.textAlign = 'center';
       g.fillText(text, x + Math.min(w, 0.9 * em) / 2 + (w > h ? 2 : 0), y + Math.min(h, em) * 0.8);
     });

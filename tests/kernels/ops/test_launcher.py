@@ -288,6 +288,19 @@ def test_a_compiler_of_another_library_is_refused(monkeypatch):
         launcher.built()
 
 
+def test_a_compiler_that_hangs_leaves_the_calls_in_python_with_the_reason(monkeypatch, tmp_path):
+    script = tmp_path / "compiler"
+    script.write_text("#!/bin/sh\nsleep 1000\n")
+    script.chmod(0o700)
+    monkeypatch.setenv("WARPGLASS_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(launcher, "cpp_compiler", lambda: (str(script),))
+    monkeypatch.setattr(launcher, "BUILD_S", 0.3)
+    monkeypatch.setattr(launcher, "module", None)
+    monkeypatch.setattr(launcher, "reason", "")
+    launcher._load()
+    assert launcher.module is None and f"{script} did not answer within 0.3 s" in launcher.reason
+
+
 def test_the_fields_of_a_map_are_those_of_cuda():
     pytest.importorskip("cuda.bindings")
     from kernels.core.tensors import Tensor
