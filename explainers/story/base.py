@@ -2,7 +2,7 @@
 
 A story is one folder, `explainers/stories/<path>/`, with a subclass of `Story` and one object of it in `story.py`:
 
-    class RowSums(Story[Request]):
+    class RowValues(Story[Request]):
         WANTS = ("l",)
 
         def refusal(self, spec):
@@ -15,10 +15,10 @@ A story is one folder, `explainers/stories/<path>/`, with a subclass of `Story` 
                 subject, frames, [view(frames)], state=strip(frames), provenance=runner.provenance(run)
             )
 
-    STORY = RowSums()
+    STORY = RowValues()
 
-`app/stories/<path>.py` adds title, order and choices of the page. A test is the third and last new file. No list names
-the stories. Start from a copy of `explainers/stories/skeleton/` and of `app/stories/skeleton.py`.
+`app/stories/<path>.py` adds title, order and choices of the page. A test is the last new file. No list names the
+stories. Start from a copy of `explainers/stories/skeleton/` and of `app/stories/skeleton.py`.
 
 The types of frames are TypedDicts next to the story. `stage.State` is an entry of the strip of state. Questions to the
 reader come from `explainers.story.questions`.

@@ -1,4 +1,4 @@
-"""A story to copy: the running sum of one row, each time a kernel logs it. Its texts are in words.toml.
+"""A story to copy: a value of one row, each time a kernel logs it. The texts of its steps are in words.toml.
 The page opens by its address only."""
 
 from explainers.story import probed, scene, stage
@@ -11,52 +11,59 @@ from kernels.core.spec import KernelSpec
 from kernels.run.results import Run
 
 WORDS = Words.of(str(__package__))
+EVENT = "l"  # the running sum. Each event with the key `row` works
 
 
 def data_of(run: Run) -> Row:
     """Every table and number of the page.
 
-    sums: a row for each logged sum of the run's first row, in the order of the trace. change: from the sum before.
+    values: a row for each logged value of one row of the run, in the order of the trace. change: from the value before.
     largest: the row with the largest change.
     """
     logged = run.trace.frame("file", "line", "event", "row", "value")
-    sums = logged[logged.event == "l"]
-    sums = sums[sums.row == sums.row.min()].reset_index(drop=True)
-    sums = sums.assign(change=sums.value.diff().abs().fillna(0.0), step=sums.index + 1)
-    return {"sums": sums, "largest": sums.loc[sums.change.idxmax()].to_dict(), "last": sums.iloc[-1].to_dict()}
+    values = logged[logged.event == EVENT]
+    row = values.groupby("row").value.nunique().idxmax()  # the first one with the most different values
+    values = values[values.row == row].reset_index(drop=True)
+    values = values.assign(change=values.value.diff().abs().fillna(0.0), step=values.index + 1)
+    return {
+        "values": values,
+        "largest": values.loc[values.change.idxmax()].to_dict(),
+        "last": values.iloc[-1].to_dict(),
+    }
 
 
 def steps_of(data: Row) -> list[Row]:
     """A row for each step, with the columns that its texts use. tile: of its outer step. lines: of code."""
-    rows = data["sums"].to_dict("records")
+    rows = data["values"].to_dict("records")
     return [{**row, "tile": -1, "lines": {f"{row['file']}:{row['line']}": 1}} for row in rows]
 
 
 def picture(data: Row) -> View:
-    """A bar for each sum. A click goes to its step."""
+    """A bar for each value. A click goes to its step."""
     bars = [
         scene.Bar(
-            name=f"step {sum['step']}",
-            value=sum["value"],
-            text=short(sum["value"]),
-            datum={"step": sum["step"]},
-            tip=f"l = {short(sum['value'])}",
-            now=[sum["step"] - 1],
-            go=sum["step"] - 1,
+            name=f"step {one['step']}",
+            value=one["value"],
+            text=short(one["value"]),
+            datum={"step": one["step"]},
+            tip=f"{EVENT} = {short(one['value'])}",
+            now=[one["step"] - 1],
+            go=one["step"] - 1,
             colour="P",
         )
-        for sum in data["sums"].to_dict("records")
+        for one in data["values"].to_dict("records")
     ]
-    return scene.view("sums", "Row sum", [[scene.Bars(title=["The running sum l of the row"], bars=bars)]])
+    title = f"{EVENT} of row {short(data['last']['row'])}"
+    return scene.view("values", "Values", [[scene.Bars(title=[title], bars=bars)]])
 
 
-class RowSums(Story[Request]):
-    """The running sum of one row."""
+class RowValues(Story[Request]):
+    """A logged value of one row."""
 
-    WANTS = ("l", "rescale")
+    WANTS = (EVENT, "rescale")
 
     def refusal(self, spec: KernelSpec) -> str:
-        return probed.without_events(spec, {"l": ("row",)})
+        return probed.without_events(spec, {EVENT: ("row",)})
 
     def stage(self, subject: Request, runner: Runner) -> Stage:
         run = runner.run(subject)
@@ -66,19 +73,19 @@ class RowSums(Story[Request]):
             subject,
             frames,
             [picture(data)],
-            state=[State("sum l", [*data["sums"].value], colour="P")],
-            tabs=[Tab("sums", "Every sum"), stage.BUILDS, stage.DATA],
+            state=[State(EVENT, [*data["values"].value], colour="P")],
+            tabs=[Tab("values", "Every value"), stage.BUILDS, stage.DATA],
             provenance=runner.provenance(run),
             questions=WORDS.questions(data, len(frames) - 1) if len(frames) > 1 else [],
         )
 
     def parts(self) -> dict[str, Part[Request]]:
-        return {"sums": sums_tab}
+        return {"values": values_tab}
 
 
-def sums_tab(subject: Request, runner: Runner) -> list[Block]:
-    """The sums as a table."""
-    return [stage.table(data_of(runner.run(subject))["sums"][["row", "value"]])]
+def values_tab(subject: Request, runner: Runner) -> list[Block]:
+    """The values as a table."""
+    return [stage.table(data_of(runner.run(subject))["values"][["row", "value"]])]
 
 
-STORY = RowSums()
+STORY = RowValues()

@@ -17,8 +17,8 @@ def test_the_skeleton_shows_a_run_with_its_tabs():
     answer = asking.ask(STORY, LINK, workers.survey())
     assert not answer.error and not answer.told
     stage, _ = decoded(STORY.make(answer.subject))
-    assert stage["frames"] and {tab["id"] for tab in stage["tabs"]} == {"sums", "builds", "data"} == set(STORY.parts)
-    assert decoded(STORY.parts["sums"](answer.subject))[0][0]["rows"]
+    assert stage["frames"] and {tab["id"] for tab in stage["tabs"]} == {"values", "builds", "data"} == set(STORY.parts)
+    assert decoded(STORY.parts["values"](answer.subject))[0][0]["rows"]
 
 
 def test_the_app_does_not_list_the_skeleton():
