@@ -76,9 +76,9 @@ def timed(made: pd.DataFrame) -> pd.DataFrame:
 def strongest(made: pd.DataFrame) -> pd.DataFrame:
     """Each kernel, with its constants, on each problem against its fastest accurate peer. `met`: the names of all its
     peers on the problem."""
-    met = made.drop_duplicates(["problem", "peer"]).groupby("problem").peer.agg(" ".join)
+    met = made.groupby(["name", "problem"]).peer.agg(lambda peers: " ".join(dict.fromkeys(peers)))
     rows = timed(made)
-    rows = rows.assign(met=rows.problem.map(met))
+    rows = rows.assign(met=[met[pair] for pair in zip(rows["name"], rows.problem)])
     rows = rows[rows.peer_status == "ok"]
     order = rows.sustained_peer_us.fillna(rows.peer_us).sort_values(kind="stable").index
     first = rows.loc[order].drop_duplicates(["name", "problem", "settings"]).index

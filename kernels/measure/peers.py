@@ -37,7 +37,8 @@ LIBRARIES = {"flash_attn_4": ("flash_attn.cute", "flash-attn-4"), "flashinfer": 
 FLEX = "flex_attention"
 TITLES = {
     "sdpa_cudnn": "cuDNN",
-    "sdpa_efficient": "torch, efficient",
+    "sdpa_efficient": "torch (efficient)",
+    "sdpa_flash": "torch (flash)",
     "flash_attn_4": "FlashAttention 4",
     "flashinfer": "FlashInfer",
 }

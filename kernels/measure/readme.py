@@ -25,7 +25,7 @@ from kernels.core.problem import Problem
 from kernels.core.spec import KernelSpec
 from kernels.families.dense.problem import DenseProblem
 from kernels.families.tensor_cores.problem import SixteenBitProblem
-from kernels.measure import bench, duels, operator_rows
+from kernels.measure import bench, duels, gradient_duels, operator_rows
 from kernels.measure.bench_rows import SUSTAINED, problem_text
 from kernels.measure.peers import TITLES
 from kernels.run.backends import Device
@@ -48,7 +48,11 @@ FP32 = (
 _SQUARE = SixteenBitProblem(4096, 128, 4, 16)
 DENSE = (
     *(replace(_SQUARE, seq_len=n, batch=16384 // n, causal=c) for n in (512, 1024, 4096, 16384) for c in (False, True)),
-    *(replace(_SQUARE, head_dim=64, num_heads=32, causal=c) for c in (False, True)),
+    *(
+        replace(_SQUARE, seq_len=n, batch=16384 // n, head_dim=64, num_heads=32, causal=c)
+        for n in (512, 1024, 4096)
+        for c in (False, True)
+    ),
     *(SixteenBitProblem(16384, 128, 1, 64, c, "bfloat16", num_kv_heads=8) for c in (False, True)),
     *(problem for problem in duels.distributions() if problem != _SQUARE),
 )
@@ -85,19 +89,17 @@ def written(text: str) -> str:
 # ---- the results in the README ----
 
 
+LENGTHS = {"Short": 1024, "Medium": 4096, "Long": 10**9}  # name -> most tokens
+BACKWARD = "Grouped, backward"
+ROUNDED = (
+    "`12_optimistic` and an optimistic `13_short` round a row's largest weight. The operators take them only by name."
+)
+
+
 def _results(made: pd.DataFrame) -> str:
     """The wins of the dense and of the paged kernels and of the operators against the strongest peer, and losses."""
-    found = duels.recorded()
-    claimed = duels.headline(found[0].assign(rested_ratio=found[0].ratio)) if found else pd.DataFrame()
-    lines = []
-    if len(claimed):
-        claimed = claimed[duels.as_tuned(claimed)]
-        name = claimed["name"].iloc[-1]
-        part = claimed[claimed["name"] == name]
-        worst = part.loc[part.ratio.idxmin()]
-        met = sorted(part.groupby("met", sort=False), key=lambda pair: -len(pair[0].split()))
-        lines.append(f"{_state(part)}, `{name}` is {', and '.join(_won(*pair) for pair in met)}.")
-        lines.append(f"Its largest loss is {worst.ratio:.2f} times the speed of {_peer(worst.peer)}: {_words(worst)}.")
+    lines = [_length(name, part) for name, part in _by_length().items()]
+    lines += [ROUNDED]
     pairs = _benched(made, ("paged_v3", "paged_cascade"), _flashinfer(made))
     ratios = [pair.peer.median_us / pair.ours.median_us for pair in pairs]
     won = sum(ratio > 1 for ratio in ratios)
@@ -109,6 +111,43 @@ def _results(made: pd.DataFrame) -> str:
         f"`{worst.ours['name']}`, {_words(worst.ours)}.",
     ]
     return "\n".join(f"- {line}" for line in [*lines, *operator_rows.sentence()])
+
+
+def _by_length() -> dict[str, pd.DataFrame]:
+    """Name of a group of problems -> all our kernels there, as tuned, each against its fastest accurate peer."""
+    groups: dict[str, pd.DataFrame] = {}
+    if found := duels.recorded():
+        rows = _claimed(found[0])
+        grouped = rows.num_kv_heads != rows.num_heads
+        length = pd.cut(rows.seq_len, [0, *LENGTHS.values()], labels=[*LENGTHS])
+        groups |= {name: rows[(length == name) & ~grouped] for name in LENGTHS} | {"Grouped": rows[grouped]}
+    if found := gradient_duels.recorded():
+        rows = _claimed(found[0])
+        groups[BACKWARD] = rows[rows.num_kv_heads != rows.num_heads]
+    return {name: part for name, part in groups.items() if len(part)}
+
+
+def _claimed(made: pd.DataFrame) -> pd.DataFrame:
+    rows = duels.headline(made.assign(rested_ratio=made.ratio))
+    return rows[duels.as_tuned(rows)]
+
+
+def _length(group: str, rows: pd.DataFrame) -> str:
+    """The wins and the losses of a group's fastest kernel on average, in a sentence each."""
+    name = rows.groupby("name").ratio.mean().idxmax()
+    part = rows[rows["name"] == name]
+    lost, lengths = part[part.ratio < 1], sorted({part.seq_len.min(), part.seq_len.max()})
+    met = sorted(part.groupby("met", sort=False), key=lambda pair: -len(pair[0].split()))
+    tokens = " to ".join(f"{length:,}" for length in lengths)
+    said = (
+        f"{group}, {tokens} tokens, {_state(part).lower()}: `{name}` is {', and '.join(_won(*pair) for pair in met)}."
+    )
+    if len(lost):
+        worst = lost.loc[lost.ratio.idxmin()]
+        said += f" It is slower on {len(lost)}, at worst {worst.ratio:.2f} times as fast as {_peer(worst.peer)}: "
+        said += f"{_words(worst)}."
+    missing = rows.problem.nunique() - part.problem.nunique()
+    return f"{said} No time yet: {_counted(missing)}." if missing else said
 
 
 def _state(part: pd.DataFrame) -> str:
@@ -240,26 +279,23 @@ def _dense() -> str:
     if found is None:
         return "No duel of the present code is recorded."
     made, where = found
-    claimed = duels.headline(made.assign(rested_ratio=made.ratio))
-    claimed = claimed[duels.as_tuned(claimed)]
+    claimed = _claimed(made)
     sentences = [_duels_said(name, part) for name, part in claimed.groupby("name", sort=False)]
     wrong = made[(made.status == "wrong") | made.peer_status.isin(["wrong", "less accurate"])]
     if len(wrong):
         sentences.append(f"{len(wrong)} rows have no time or a less accurate peer. How fast shows each reason.")
-    first, *others = list(dict.fromkeys(claimed["name"]))[::-1]
-    heads = ["problem", "peer", f"`{first}`, peer", "sustained ratio (least to largest)", "MHz, W", "rested ratio"]
-    heads += [f"`{name}`, ratio" for name in others]
+    heads = ["problem", "fastest kernel", "peer", "kernel, peer", "sustained ratio (least to largest)", "MHz, W"]
+    heads += ["rested ratio", "other kernels, ratio"]
     rows = []
     for text in _wanted(DENSE):
-        here = claimed[claimed.problem == text].set_index("name")
+        here = claimed[claimed.problem == text].sort_values("ratio", ascending=False)
         if here.empty:
             continue
-        cells = [_problem(json.loads(text)), ", ".join(dict.fromkeys(map(_peer, here.peer)))]
-        cells += _duel(here.loc[first]) if first in here.index else [NONE] * 4
-        cells += [f"{here.ratio[name]:.3f}" if name in here.index else NONE for name in others]
-        rows.append(cells)
+        best, others = here.iloc[0], here.iloc[1:]
+        cells = [_problem(json.loads(text)), f"`{best['name']}`", _peer(best.peer), *_duel(best)]
+        rows.append([*cells, ", ".join(f"`{name}` {ratio:.3f}" for name, ratio in zip(others["name"], others.ratio))])
     sentences.append(f"The table shows {len(rows)} of the {claimed.problem.nunique()} problems.")
-    return "\n".join([f"{where.device}, {where.date}.", *sentences, "", *_markdown(heads, rows)])
+    return "\n".join([f"{where.device}, {where.dates}.", *sentences, "", *_markdown(heads, rows)])
 
 
 def _duel(row: pd.Series) -> list[str]:
@@ -281,9 +317,14 @@ def _duels_said(name: str, part: pd.DataFrame) -> str:
 
 
 def _won(met: str, part: pd.DataFrame) -> str:
-    rivals = " and ".join(TITLES.get(name, name) for name in met.split())
-    won = f"faster than {rivals} on {(part.ratio > 1).sum()} of {len(part)} problems"
-    return f"{won} ({part.ratio.min():.2f} to {part.ratio.max():.2f} times as fast)"
+    *first, last = (_peer(name) for name in met.split())
+    rivals = f"{', '.join(first)} and {last}" if first else last
+    span = " to ".join(dict.fromkeys(f"{ratio:.2f}" for ratio in (part.ratio.min(), part.ratio.max())))
+    return f"faster than {rivals} on {(part.ratio > 1).sum()} of {_counted(len(part))} ({span} times as fast)"
+
+
+def _counted(problems: int) -> str:
+    return f"{problems} problem{'' if problems == 1 else 's'}"
 
 
 # ---- words ----

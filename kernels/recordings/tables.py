@@ -51,6 +51,11 @@ class Provenance:
         said = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "more" and getattr(self, f.name)}
         return {**said, **self.more}
 
+    @property
+    def dates(self) -> str:
+        """The dates of the rows. Those of `earlier` stayed when the table was last measured."""
+        return " and ".join([*self.more.get("earlier", ()), self.date])
+
     @classmethod
     def from_json(cls, said: dict[str, Any]) -> "Provenance":
         """The reverse of as_json. TypeError if device, driver or date is missing."""

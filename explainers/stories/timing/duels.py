@@ -1,5 +1,6 @@
-"""Duels: kernels in turns with libraries on one GPU, size by size, in words, a chart and a table."""
+"""Kernels in turns on one GPU, in words, a chart and a table: duels with libraries, and the choice among kernels."""
 
+import json
 from collections.abc import Sequence
 
 import altair as alt
@@ -12,7 +13,7 @@ from explainers.story import stage
 from explainers.story.glossary import count, listed
 from explainers.story.stage import Block
 from kernels import catalog
-from kernels.measure import duels
+from kernels.measure import choices, duels
 from kernels.measure.meeting import FIGURES, MEANWHILE
 from kernels.measure.peers import PEERS, TITLES
 from kernels.recordings.tables import Provenance
@@ -21,7 +22,7 @@ from kernels.recordings.tables import Provenance
 def blocks(made: pd.DataFrame, where: Provenance, absent: Sequence[str] = ()) -> list[Block]:
     """The blocks for a recorded table of duels of the kernels' present code. absent: sentences about missing peers."""
     rows = at_work(made)
-    tuned, said = rows[rows.changed == ""], {"device": where.device, "date": where.date}
+    tuned, said = rows[rows.changed == ""], {"device": where.device, "date": where.dates}
     drawn = lines(tuned)
     return [
         stage.heading(f"{titles(made)}, in turns with {peer(rows)}"),
@@ -217,3 +218,87 @@ def table(rows: pd.DataFrame) -> pd.DataFrame:
         )
     found = pd.DataFrame(made)
     return found[[name for name in found if (found[name] != "").any()]]
+
+
+# ---- the choice among kernels ----
+
+
+def choice_blocks(made: pd.DataFrame, where: Provenance) -> list[Block]:
+    """The blocks for a recorded table of choices: the winner of each problem, as a map and as a table."""
+    rows = winners(made)
+    won = rows.kernel.value_counts()
+    slowest = f"{choices.SLOWER - 1:.0%}".replace("%", " %")
+    said = {"device": where.device, "date": where.dates, "problems": len(rows), "won": won.to_dict(), "slower": slowest}
+    kept = rows.drop(columns=["shape", "text", "share"])
+    return [
+        stage.heading("Which kernel wins, and by how much"),
+        stage.text(WORDS.say("choice", said), "recorded"),
+        stage.chart(
+            choice_map(rows), "The fastest kernel for each length and number of query tiles", WORDS.say("map", said)
+        ),
+        stage.table(kept, WORDS.say("choice_table", said)),
+    ]
+
+
+def winners(made: pd.DataFrame) -> pd.DataFrame:
+    """A row for each problem of a table of choices: its fastest kernel with its constants and its time, the next kernel
+    with its time over the fastest one's, and the fastest exact kernel, which the operators take."""
+    found = []
+    for text, part in choices.timed(made).groupby("problem", sort=False):
+        first = part.iloc[0]
+        problem = catalog.find(first["name"]).problem_type(**json.loads(str(text)))
+        others = part[part["name"] != first["name"]]
+        lead = others.us.iloc[0] / first.us - 1 if len(others) else None
+        exact = [
+            not choices.may_round(catalog.find(row["name"]), problem, choices.pairs_of(_constants(row)))
+            for _, row in part.iterrows()
+        ]
+        taken = part[exact].iloc[0] if any(exact) else None
+        more = f"more than {choices.SLOWER - 1:.0%}" if lead is None else f"{lead:.1%}"
+        star = "" if exact[0] else "*"
+        found.append(
+            {
+                "type": first["dtype"],
+                "head_dim": first.head_dim,
+                "mask": "causal" if first.causal else "full",
+                "tokens": first.tokens,
+                "query tiles": first.blocks,
+                "kernel": first["name"],
+                "constants": _constants(first),
+                "us": first.us,
+                "next kernel": others["name"].iloc[0] if len(others) else "",
+                "lead": more.replace("%", " %"),
+                "operators take": " ".join([taken["name"], _constants(taken)]).strip() if taken is not None else "",
+                "shape": f"head_dim {first.head_dim}, {'causal' if first.causal else 'full'}, {first['dtype']}",
+                "text": f"{catalog.find(first['name']).rung}{star} · {'>' if lead is None else ''}"
+                f"{choices.SLOWER - 1 if lead is None else lead:.0%}",
+                "share": min(choices.SLOWER - 1 if lead is None else lead, choices.SLOWER - 1),
+            }
+        )
+    order = ["type", "head_dim", "mask", "tokens", "query tiles"]
+    return pd.DataFrame(found).sort_values(order, kind="stable").reset_index(drop=True)
+
+
+def _constants(row: pd.Series) -> str:
+    return "" if pd.isna(row.variant) else row.variant
+
+
+def choice_map(rows: pd.DataFrame) -> alt.FacetChart:
+    """A grid for each type, head_dim and mask: the colour is the fastest kernel, its strength and the text its lead."""
+    colours = palette.told_apart({name: palette.kernel_colour(name) for name in sorted(set(rows.kernel))})
+    base = alt.Chart(rows).encode(
+        alt.X("tokens:O", title="tokens of a sequence").axis(labelAngle=0, labelExpr="format(datum.value, ',d')"),
+        alt.Y("query tiles:O", title="tiles of 128 queries").axis(labelExpr="format(datum.value, ',d')"),
+        tooltip=["kernel:N", "constants:N", "lead:N", "next kernel:N", "us:Q", "tokens:Q", "query tiles:Q", "shape:N"],
+    )
+    scale = alt.Scale(domain=[*colours], range=[*colours.values()])
+    strength = alt.Scale(domain=[0, choices.SLOWER - 1], range=[0.12, 0.5])
+    cells = base.mark_rect().encode(
+        alt.Color("kernel:N", title=None, scale=scale).legend(orient="top", symbolOpacity=1),
+        alt.Opacity("share:Q", scale=strength, legend=None),
+    )
+    return (
+        alt.layer(cells, base.mark_text().encode(text="text:N"))
+        .properties(width=460, height=150)
+        .facet(alt.Facet("shape:N").title(None), columns=2)
+    )

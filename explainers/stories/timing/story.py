@@ -20,7 +20,7 @@ from kernels import catalog
 from kernels.core.fields import fields_of, write_value
 from kernels.core.spec import KernelSpec
 from kernels.errors import ProblemError
-from kernels.measure import bench, gradient_duels
+from kernels.measure import bench, choices, gradient_duels
 from kernels.measure import duels as timed_duels
 from kernels.measure.bench_rows import Now
 from kernels.measure.datasheets import peaks
@@ -85,7 +85,7 @@ class Times(Story[Sources]):
         return stage.warned(made, tables.left_out(bench.KIND))
 
     def parts(self) -> dict[str, Part[Sources]]:
-        none = [stage.note("No duel of the present code is recorded.")]
+        none = [stage.note("No such table of the present code is recorded.")]
         return {
             "figures": lambda subject, runner: figures(shown_of(subject)),
             "missing": lambda subject, runner: missing(shown_of(subject), bench.not_recorded()),
@@ -96,6 +96,9 @@ class Times(Story[Sources]):
             ],
             "duels": lambda subject, runner: (
                 duels.blocks(*found, sweeps.not_timed(found[0].peer)) if (found := timed_duels.recorded()) else none
+            ),
+            "choice": lambda subject, runner: (
+                duels.choice_blocks(*found) if (found := choices.TABLE.newest()) else none
             ),
             "turns": lambda subject, runner: duels.blocks(*found) if (found := gradient_duels.recorded()) else none,
         }

@@ -81,7 +81,7 @@ def test_a_baseline_is_what_the_sentence_says(times):
 
 def test_the_tabs_are_made_and_the_files_hold_the_rows(times, cache):
     page = open_page("timing")
-    assert [tab["id"] for tab in page.stage.tabs] == ["figures", "duels", "missing", "take"]
+    assert [tab["id"] for tab in page.stage.tabs] == ["figures", "duels", "choice", "missing", "take"]
     assert len(next(b for b in page.tab("figures") if b["kind"] == "table")["rows"]) == 28
     files = {b["file"]: disk.read(b["url"].split("/")[3]) for b in page.tab("take") if b["kind"] == "download"}
     made = json.loads(files["warpglass-times.json"])

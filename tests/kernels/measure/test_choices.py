@@ -26,7 +26,7 @@ def recorded(tmp_path, monkeypatch):
         for name, variant in choices.participants(problem):
             row = choices._begun(problem, name, variant)
             us = 10.0 if (name, variant) == fastest else 11.0 if name == "13_short" else 12.0
-            rows.append(row | {"status": "slow" if name == "11_overlap" else "ok", "us": us, "share": 10 / us})
+            rows.append(row | {"status": "slow" if name == "11_overlap" else "ok", "us": us, "first_us": 2 * us})
     device = nearest_times.recorded_device()
     monkeypatch.setattr(tables, "FOLDER", tmp_path)
     where = tables.Provenance(device.name, "580", "2026-11-29")
@@ -117,3 +117,26 @@ def test_a_case_of_the_table_names_its_rows_as_the_duels_do():
     row = choices._begun(SHORT, "09_wgmma", SMALL)
     assert row["problem"] == meeting.problem_text(SHORT) and row["variant"] == "BLOCK_Q=64 BLOCK_KV=64"
     assert (row["tokens"], row["blocks"], row["head_dim"], row["causal"]) == (512, 512, 64, True)
+
+
+def test_a_case_shorter_than_the_host_needs_for_a_run_is_decided_by_its_queued_runs():
+    rows = [("a", "09_wgmma", 18.0, 6.0), ("a", "13_short", 15.0, 7.0), ("b", "09_wgmma", 40.0, 45.0)]
+    rows += [("b", "13_short", 44.0, 41.0)]
+    made = pd.DataFrame(rows, columns=["problem", "name", "us", "first_us"]).assign(status="ok")
+    assert [*zip(choices.timed(made)["name"], choices.timed(made).us)] == [
+        ("09_wgmma", 6.0),
+        ("13_short", 7.0),
+        ("09_wgmma", 40.0),
+        ("13_short", 44.0),
+    ]
+    assert choices.timed(made).share.tolist() == pytest.approx([1, 6 / 7, 1, 40 / 44])
+
+
+def test_a_kernel_without_a_time_of_the_bench_has_those_of_its_exact_builds_in_the_table_of_choices():
+    device, spec = nearest_times.recorded_device(), KERNELS["13_short"]
+    made = choices.timed(choices.TABLE.recorded()[device.name][0])
+    problem = SixteenBitProblem(4096, 128, 2, 32, True, "bfloat16")
+    rows = made[(made.problem == meeting.problem_text(problem)) & (made["name"] == "13_short")]
+    exact = rows[rows.variant == "OPTIMISTIC=0"].us.iloc[0]
+    found = nearest_times.nearest(spec, problem, device)
+    assert found.us == pytest.approx(exact) and found.roof == "fp16 tensor cores" and 50 < found.roof_percent < 100

@@ -198,4 +198,5 @@ def test_what_is_recorded_holds_together(device):
     for row in timed.itertuples():
         problem = KERNELS[row.name].problem_type(**json.loads(row.problem))
         assert row.tflops == pytest.approx(problem.work.flops / row.us / 1e6, rel=1e-3)
-        assert row.ratio == pytest.approx(row.peer_us / row.us, rel=0.1)
+        assert row.ratio == pytest.approx(row.peer_us / row.us, rel=0.15)  # rested rounds differ by up to 20 %
+        assert row.sustained_ratio == pytest.approx(row.sustained_peer_us / row.sustained_us, rel=0.05)

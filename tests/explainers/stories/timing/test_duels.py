@@ -6,7 +6,7 @@ import pytest
 
 from explainers.stories.timing import duels as told
 from kernels import catalog
-from kernels.measure import duels, gradient_duels
+from kernels.measure import choices, duels, gradient_duels
 from kernels.recordings import tables
 
 
@@ -44,7 +44,7 @@ def test_sentences_count_what_is_faster_and_name_both_ends_losses_and_each_peers
             assert f"{row.ratio:.2f} at {told.problem_said(row)}" in said
         for peer, met in part.groupby("peer"):
             ends = f"{met.ratio.min():.2f} to {met.ratio.max():.2f} times as fast as {told.peer_name(peer)}."
-            assert ends in said
+            assert (ends in said) == (part.peer.nunique() > 1)  # else the ends above are these
 
 
 def test_the_table_has_every_row_and_the_chart_each_line_once_at_each_size(made, rows):
@@ -102,3 +102,25 @@ def test_only_rows_of_present_code_are_shown(monkeypatch):
     made, where = next(iter(tables.recorded(duels.KIND).values()))
     monkeypatch.setattr(tables, "recorded", lambda kind: {"X": (made.assign(code_hash="other"), where)})
     assert duels.recorded() is None
+
+
+def test_the_map_has_the_fastest_kernel_of_every_problem_its_lead_and_the_operators_choice():
+    made, where = choices.TABLE.newest()
+    rows = told.winners(made)
+    assert len(rows) == made.problem.nunique()
+    problems = {(p.dtype, p.head_dim, p.causal, p.seq_len, choices.blocks_of(p)): p for p in choices.problems()}
+    for row in rows.to_dict("records"):
+        key = row["type"], row["head_dim"], row["mask"] == "causal", row["tokens"], row["query tiles"]
+        part = choices.timed(made[made.problem == choices.problem_text(problems[key])])
+        others = part[part["name"] != row["kernel"]]
+        assert part.us.min() == row["us"] and (part.us[part["name"] == row["kernel"]].min() == row["us"])
+        lead = f"{100 * (others.us.min() / row['us'] - 1):.1f} %" if len(others) else "more than 15 %"
+        assert row["lead"] == lead and (row["next kernel"] == "") == others.empty
+        taken, *constants = row["operators take"].split()
+        pairs = choices.pairs_of(" ".join(constants))
+        assert not choices.may_round(catalog.find(taken), problems[key], pairs)
+        assert ("*" in row["text"]) == (row["operators take"] != f"{row['kernel']} {row['constants']}".strip())
+    heading, said, chart, table = told.choice_blocks(made, where)
+    assert said["label"] == "recorded" and f"{where.device}, {where.dates}" in chart["caption"]
+    assert [int(n) for n in re.findall(r"\((\d+)\)", said["text"])] == rows.kernel.value_counts().tolist()
+    assert len(table["rows"]) == len(rows) and chart["spec"]["facet"]
