@@ -158,10 +158,12 @@ def told(questions, made):
         number = re.match(r"\d[\d.]*", key.replace(",", ""))
         if not number or float(number[0]) < 13:
             continue
-        frame = made.frames[question.step]
+        own = next((view.meta for view in made.views if view.id == question.view and view.meta.get("clock")), None)
+        frame = (own["frames"] if own else made.frames)[question.step]
+        strip = [entry["values"] for entry in own["state"]] if own else [state.values for state in made.state]
         said = {
             "sentence": " ".join([frame["sentence"], *frame.get("sentences", [])]),
-            "strip": " ".join(str(state.values[question.step]) for state in made.state),
+            "strip": " ".join(str(values[question.step]) for values in strip),
             "headline": made.summary or made.headline,
         }
         for part, text in said.items():

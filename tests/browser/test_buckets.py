@@ -17,7 +17,7 @@ def test_the_width_of_a_row_says_its_turns_and_their_reason(visit):
     width = page.locator(".hands input.wide")
     expect(headline(page)).to_have_text("Make each row one word wider: move the slider to 33.")
     for asked, said in (
-        ("33", "33 and 32 share no factor: each word has its own bank. 1 turn."),
+        ("33", "33 and 32 share only 1: each word has its own bank. 1 turn."),
         ("48", "48 and 32 share the factor 16: 16 words in a bank, 16 turns."),
         ("40", "40 and 32 share the factor 8: 8 words in a bank, 8 turns."),
     ):
@@ -25,10 +25,10 @@ def test_the_width_of_a_row_says_its_turns_and_their_reason(visit):
         expect(headline(page)).to_have_text(said)
     width.focus()
     page.keyboard.press("ArrowLeft")  # the key belongs to the slider
-    expect(headline(page)).to_contain_text("39 and 32 share no factor")
+    expect(headline(page)).to_contain_text("39 and 32 share only 1")
     assert page.evaluate("window.clock.step") == 3
     expect(page.locator(".of-hand")).to_contain_text(
-        re.compile(r"times as fast \(recorded on .*modelled: bank = word mod 32")
+        re.compile(r"times as fast \(recorded on .*modelled: bank = word number mod 32")
     )
 
 
@@ -38,7 +38,7 @@ def test_a_switch_never_changes_a_value_silently(visit):
     page.locator(".hands [data-read=quad]").click()
     expect(headline(page)).to_have_text("128 bits begin at multiples of 4 words: now 32. 32 turns.")
     page.locator(".hands input.wide").fill("36")
-    expect(headline(page)).to_have_text("128 bits a lane: a quarter of the warp takes a turn. 4 turns.")
+    expect(headline(page)).to_have_text("128 bits a lane: each quarter of the warp takes a turn. 4 turns.")
     page.locator(".hands input[type=checkbox]").check()
     expect(headline(page)).to_have_text("XOR needs no padding: the rows have 32 words now. 4 turns.")
     expect(page.locator(".hands input.wide")).to_be_disabled()

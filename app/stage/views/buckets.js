@@ -172,6 +172,7 @@ export default function (host, { meta }, context) {
     column.value = ask.column;
     for (const one of reads.children) one.setAttribute('aria-pressed', String(one.dataset.read === ask.read));
     controls.toggleAttribute('inert', clock.step !== HAND);
+    told.textContent = clock.step === HAND ? gain : ''; // the cure comes after the fault
   }
 
   // ---- hands ----
@@ -189,6 +190,7 @@ export default function (host, { meta }, context) {
   }
   const width = element('input', { type: 'range', class: 'wide', 'aria-label': 'words of a row' }),
     widthIs = element('output'),
+    told = element('span'),
     xor = element('input', { type: 'checkbox' }),
     column = element('input', { type: 'range', min: 0, max: WIDTHS[0] - 1, step: 1, 'aria-label': 'column' }),
     reads = element(
@@ -232,7 +234,7 @@ export default function (host, { meta }, context) {
   clock.addEventListener('covers', onPoint);
   arrange();
   const view = canvasView(host, context, {
-    title: '32 buckets',
+    title: '32 banks',
     live: true,
     kinds: BUCKETS_KINDS,
     layout: (/** @type {any} */ size) => {
@@ -243,8 +245,8 @@ export default function (host, { meta }, context) {
     marks,
     label: (/** @type {number} */ step) => `${frames[step].title}. ${frames[step].sentence}`,
   });
-  const from = element('span', { class: 'from' }, 'modelled: bank = word mod 32'),
-    foot = element('div', { class: 'of-hand' }, element('span', {}, gain), from);
+  const from = element('span', { class: 'from' }, 'modelled: bank = word number mod 32, a word has 4 bytes'),
+    foot = element('div', { class: 'of-hand' }, told, from);
   host.append(element('div', { class: 'below-hand' }, controls, foot));
   speak();
   return {

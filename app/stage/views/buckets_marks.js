@@ -26,7 +26,6 @@ export function bucketsLayout({ width, height, em }) {
     x: (/** @type {number} */ bank) => left + bank * pitch,
     pileY: (/** @type {number} */ pile) => floor - (pile + 1) * layer,
     wordY: (/** @type {number} */ word) => memory.y + Math.floor(word / BANKS) * line,
-    laneY: (/** @type {number} */ lane) => memory.y + ((lane + 0.5) * memory.h) / LANES,
   };
 }
 
@@ -66,29 +65,30 @@ export function bucketsMarks(at, now, paint) {
     columns = Math.min(COLUMNS, Math.ceil(now.width));
   const wordAt = (/** @type {number} */ row, /** @type {number} */ column) =>
     row * now.width + column + (placeOf({ ...now.ask, xor: true }, row, column) - column) * now.swap;
+  const laneY = (/** @type {number} */ lane) => at.wordY(lane * now.width) + at.line / 2; // of its row
   const cellAt = (/** @type {number} */ word) => [at.x(word % BANKS), at.wordY(word), cell, Math.max(1.5, at.line - 1)];
 
   made.text(
     'memory is',
     [at.left, 0.7 * at.head],
-    at.narrow ? 'a tile in shared memory' : 'A tile in shared memory, row after row',
+    at.narrow ? 'a tile, 32 words a line' : 'A tile in shared memory, 32 words a line. Framed: unused words of a row',
     {
       bold: true,
     },
   );
   made.add('memory', 'tile', [at.left, memory.y, at.width - at.left, memory.h], {
-    ...{ columns, wordAt, cellAt, light: paint.panel, ink: paint.text },
+    ...{ columns, wordAt, cellAt, light: paint.panel, ink: paint.text, unused: Math.floor(now.width + 1e-6) - COLUMNS },
   });
   made.text('lanes are', [0, 0.7 * at.head], at.narrow ? 'lane' : 'lanes', { bold: true });
   for (let lane = 0; lane < LANES; lane += at.narrow ? 8 : 4)
-    made.text(`lane ${lane}`, [0, at.laneY(lane) + em / 3], `${lane}`);
+    made.text(`lane ${lane}`, [0, laneY(lane) + em / 3], `${lane}`);
   for (const block of now.blocks) {
     const [x, y, , h] = cellAt(wordAt(block.row, block.column)),
       fill = block.late ? PALETTE.wrong : WAVES.now,
       lane = block.lanes[0],
       tip = `lane ${block.lanes.length > 1 ? `${lane} to ${block.lanes.at(-1)}` : lane}: word ${block.word} mod 32 = bank ${block.bank}`,
       thing = { datum: { kind: 'word', lane, word: block.word }, tip },
-      [fromX, fromY] = [(at.narrow ? 1.4 : 1.8) * em, at.laneY(lane)];
+      [fromX, fromY] = [(at.narrow ? 1.4 : 1.8) * em, laneY(lane)];
     made.add(`way ${block.id}`, 'line', [fromX, fromY, x - fromX - 1, y + h / 2 - fromY], {
       ...{ stroke: fill, alpha: now.lane === null ? 0.45 : now.lane === lane ? 1 : 0.1 },
     });
@@ -121,6 +121,18 @@ export function bucketsMarks(at, now, paint) {
     });
   const size = (at.narrow ? 3 : 4.6) * em,
     high = Math.max(piles.y + 0.9 * size, Math.min(at.pileY(now.top - 1), at.floor) - 0.25 * size);
+  made.rect(
+    'plate',
+    [
+      at.x(Math.min(now.tallest + 1, BANKS - 11)) + em / 2,
+      high - 0.85 * size,
+      now.says.length * 0.56 * size,
+      1.1 * size,
+    ],
+    {
+      ...{ fill: paint.panel, alpha: now.says ? 0.85 : 0 },
+    },
+  );
   made.text('turns', [at.x(Math.min(now.tallest + 1, BANKS - 11)) + em, high], now.says, {
     ...{ size, bold: true, fill: now.bad ? PALETTE.wrong : paint.text, datum: { kind: 'turns' } },
   });
@@ -130,7 +142,7 @@ export function bucketsMarks(at, now, paint) {
 /** @type {import('../core/kinds.js').Kinds} */
 export const BUCKETS_KINDS = {
   // The tile's cells, row after row, the darker the later their column.
-  tile(g, { rect, columns, wordAt, cellAt, light, ink }) {
+  tile(g, { rect, columns, wordAt, cellAt, light, ink, unused }) {
     g.fillStyle = light;
     g.fillRect(...rect);
     const [r, b, l] = rgb(ink);
@@ -138,5 +150,12 @@ export const BUCKETS_KINDS = {
       g.fillStyle = `rgba(${r}, ${b}, ${l}, ${0.1 + (0.26 * column) / COLUMNS})`;
       for (let row = 0; row < LANES; row++) g.fillRect(...cellAt(wordAt(row, column)));
     }
+    g.strokeStyle = ink;
+    g.lineWidth = 1;
+    for (let column = COLUMNS; column < COLUMNS + unused; column++)
+      for (let row = 0; row < LANES; row++) {
+        const [x, y, w, h] = cellAt(wordAt(row, column));
+        g.strokeRect(x + 0.5, y + 0.5, w - 1, Math.max(0.5, h - 1));
+      }
   },
 };

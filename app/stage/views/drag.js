@@ -15,7 +15,8 @@ const LIFT = 900; // ms of a lift by Show me
 const WRONG = 1e-3; // a relative error above that of fp32
 const ABOVE = 2.6; // room above the largest score, without that of the label m:
 const LABEL = 0.7;
-const LONGEST_ROW = 20; // log2 of the keys of the longest row
+const LONG_ROW = 12, // log2 of the keys of a long row,
+  LONGEST_ROW = 20; // and of the longest one
 
 const keysOf = (/** @type {{weights: number[]}} */ { weights }) => [...weights.keys()];
 const two = (/** @type {number} */ value) => value.toFixed(2).replace('-', '−');
@@ -123,11 +124,11 @@ export default function (host, { meta, columns }, context) {
         fade = Math.max(0, Math.min(1, (CHIP - t) / 180));
       const x = t < WAVE[0] ? mix(at.x(key), near, s) : mix(near, at.x(0), along),
         y = mix(at.scoreY(state.scores[key]), weight.y + at.em / 2, s),
-        there = { x: at.width - at.right - edge, factor, alpha: Math.max(0, Math.min(1, (t - WAVE[0]) / 120)) * fade };
+        there = { factor, alpha: Math.max(0, Math.min(1, (t - WAVE[0]) / 120)) * fade };
       return [
         { id: `chip ${n}`, x: Math.max(edge, x), y, factor, alpha: t < WAVE[1] ? 1 : fade },
-        { id: `chip ${n} l`, y: sum.title - at.em / 3, ...there },
-        { id: `chip ${n} o`, y: o.title - at.em / 3, ...there },
+        { id: `chip ${n} l`, x: Math.min(at.width - edge, at.sumEnd + edge), y: sum.y + sum.h / 2, ...there },
+        { id: `chip ${n} o`, x: at.dim * dims + edge, y: o.y + o.h / 2, ...there },
       ];
     });
   const asks = () => clock.step === HAND && !state.played && state.hand === null;
@@ -160,7 +161,7 @@ export default function (host, { meta, columns }, context) {
     return dragMarks(
       at,
       {
-        ...{ row: meta.row, scores: state.scores, times: state.times, read: state.read, log, divided, o },
+        ...{ row: meta.row, dims, scores: state.scores, times: state.times, read: state.read, log, divided, o },
         ...{
           m: last?.m ?? 0,
           before: before?.m ?? -Infinity,
@@ -170,7 +171,7 @@ export default function (host, { meta, columns }, context) {
         },
         ghosts: rose && state.rescale && !log && clock.step !== DIVIDED ? before.weights : [],
         fullL: Math.max(fullL, Number.isFinite(last?.l) ? last.l : 0),
-        fullO: divided || log ? most || 1 : Math.max(fullO, most),
+        fullO: log ? most || 1 : Math.max(fullO, most),
         right: bad && !log && last ? right.o : null,
         wrong: new Set(
           last && !log ? keysOf(last).filter(key => last.weights[key] > 1.02 * right.weights[key] + 1e-6) : [],
@@ -211,7 +212,8 @@ export default function (host, { meta, columns }, context) {
     clock.tell('said', sentence());
     said.textContent = is ? 'modelled, under your hand' : `run of ${meta.kernel}, row ${meta.row}`;
     said.classList.toggle('modelled', is);
-    reset.hidden = !is;
+    reset.toggleAttribute('inert', !is);
+    rescale.disabled = !state.subtract;
     controls.toggleAttribute('inert', !state.played && clock.step < DIVIDED);
     scaleIs.textContent = state.times.toFixed(state.times < 10 ? 1 : 0);
     [...bars.children].forEach((bar, key) => {
@@ -311,7 +313,7 @@ export default function (host, { meta, columns }, context) {
       'aria-label': 'keys of a row',
     }),
     kept = element('output');
-  length.value = Math.log2(keys);
+  length.value = LONG_ROW;
   subtract.onchange = () => {
     state.subtract = subtract.checked;
     changed({ wave: false });

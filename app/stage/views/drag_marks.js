@@ -33,7 +33,8 @@ export function dragLayout({ width, height, em }, { keys, tile, dims, lowest, hi
     x: (/** @type {number} */ key) => key * pitch + gap * Math.floor(key / tile),
     scoreY: (/** @type {number} */ s) => score.y + ((highest - s) / (highest - lowest)) * score.h,
     scoreAt: (/** @type {number} */ at) => highest - ((at - score.y) / score.h) * (highest - lowest),
-    dim: (width - right) / dims,
+    dim: ((narrow ? 0.8 : 0.66) * (width - right)) / dims, // O is no row of keys: its numbers stand apart
+    sumEnd: 0, // where l ends, as drawn last
   };
 }
 
@@ -56,6 +57,7 @@ const figure = (/** @type {number} */ value) =>
  * @param {number} now.fullL l that fills its lane
  * @param {number[]} now.o as drawn
  * @param {number} now.fullO
+ * @param {number} now.dims of O
  * @param {number[] | null} now.right what O should be
  * @param {boolean} now.divided O is divided by l
  * @param {boolean} now.log without m: weights on a log scale up to the largest float
@@ -184,13 +186,16 @@ function addSum(made, at, now, paint) {
     });
     x += wide;
   }
+  at.sumEnd = x;
 }
 
 /** @type {Add} */
 function addOutput(made, at, now, paint) {
   const { o } = at.lanes,
     middle = o.y + o.h / 2,
-    so = at.narrow ? 'O = sum of weight × V' : 'O = sum of weight × V, the value of each key',
+    so = at.narrow
+      ? `O: ${now.dims} sums of weight × V`
+      : `O, the output: ${now.dims} numbers, each a sum of weight × V`,
     name = now.off ? `O is ${now.off}` : now.divided ? 'O ÷ l: the answer to this query' : so;
   made.text('title o', [0, o.title], name, { bold: true, fill: now.off ? PALETTE.wrong : paint.text });
   made.add('middle', 'line', [0, middle, at.width - at.right, 0], { stroke: PALETTE.axis });

@@ -113,13 +113,17 @@ export default function (host, { meta }, context) {
     const found = record(),
       square = job.batch * job.heads * job.bytes * chosen.tokens ** 2,
       values = {
-        ...{ tokens: number(chosen.tokens), height: chosen.height, again: Math.ceil(chosen.tokens / chosen.height) },
+        ...{
+          tokens: number(chosen.tokens),
+          height: chosen.height,
+          again: number(Math.ceil(chosen.tokens / chosen.height)),
+        },
         square: saying(square)(square).join(' '),
         ratio: found ? (found.unfused / found.flash).toFixed(1) : '',
       };
     if (touched === 'height' && chosen.height !== meta.height) return fill('height', values);
     if (chosen.causal) return fill('causal', values);
-    return fill(found ? 'recorded' : 'modelled', values);
+    return fill(found ? 'recorded' : chosen.tokens < chosen.height ? 'short' : 'modelled', values);
   }
   function speak() {
     clock.tell('said', sentence());

@@ -6,7 +6,7 @@ import { COLOURS } from '../core/paint.js';
 const TILE_KEYS = 128; // keys of the tile under a chip, to the same scale as all else
 const GAP = 4; // between the strips
 const ORDER = ['K', 'V', 'S', 'P', 'Q', 'O'];
-const NAMES = ['Store S', 'Keep a tile'];
+const NAMES = ['Store S and P', 'Keep a tile on the chip'];
 const FACTS = 3; // rows of recorded figures
 
 /** @param {{width: number, height: number, em: number}} size */
@@ -51,8 +51,7 @@ export function raceMarks(at, now, paint) {
   made.rect('memory', [0, at.top, at.width, at.height - at.top], { fill: paint.panel });
   now.sides.forEach((side, n) => addSide(made, at, now, side, n, paint));
   made.add('border', 'line', [at.half, at.top, 0, at.height - at.top], { stroke: paint.border });
-  if (!at.narrow)
-    made.text('memory is', [at.width - at.pad, at.top + 1.3 * at.em], 'device memory', { align: 'right' });
+  if (!at.narrow) made.text('memory is', [at.width - at.pad, at.top + 1.3 * at.em], 'memory', { align: 'right' });
   return made.list;
 }
 

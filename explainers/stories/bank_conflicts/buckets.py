@@ -43,7 +43,7 @@ def view(run: Run) -> list[stage.View]:
         "gain": WORDS.say("gain", pair) if pair else "",
         "words": WORDS.table("hand"),
     }
-    return [stage.View("buckets", "buckets", "32 buckets", {**meta, "clock": True, "state": []})]
+    return [stage.View("buckets", "buckets", "32 banks", {**meta, "clock": True, "state": []})]
 
 
 def questions() -> list[stage.Question]:

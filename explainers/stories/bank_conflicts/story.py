@@ -70,7 +70,7 @@ class BankConflicts(Story[Look]):
             result = replace(result, views=[result.views[0], *turned, *result.views[1:]])
         hand = buckets.view(runs[0])
         asked = [*result.questions, *(buckets.questions() if hand else []), *other]
-        return replace(result, views=[*result.views[:1], *hand, *result.views[1:]], questions=asked)
+        return replace(result, views=[*result.views, *hand], questions=asked)
 
     def parts(self) -> dict[str, Part[Look]]:
         return {"lines": lines_tab, "rule": rule_tab, "cycles": cycles_tab}

@@ -123,12 +123,17 @@ def frames_of(
     o_values: list[np.ndarray] = []
     state: dict[str, float | None] = {"m": None, "l": None, "m_before": None}
     seen_keys, weighed, o_now = 0, 0, -1
+    since = 1.0  # the factor of l since its record
     by_tile = tiles.set_index("tile")
     boundary = (records.step != records.step.shift()) | (records.group != records.group.shift())
     for _, part in records.groupby(boundary.cumsum(), sort=False):
         group, tile = part.group.iloc[0], int(part.tile.iloc[0])
         values = {event: sub.value.to_numpy() for event, sub in part.groupby("event")}
         l_before = state["l"]
+        if group == "rescale" and tile > 0:
+            since *= float(values["rescale"][0])
+        elif group == "sum":
+            l_before, since = (None if l_before is None else l_before * since), 1.0
         if "m" in values:
             state["m_before"] = state["m"]
         state |= {name: float(values[name][-1]) for name in ("m", "l") if name in values}

@@ -18,21 +18,24 @@ def states(story: RowStory, ordinary: bool, optimistic: bool) -> list[stage.Stat
     now: dict[str, Number] = {"m": None, "l": None}
     scores = story.keys.score_true.to_numpy()
     for frame in story.frames:
-        now |= {"m": frame["m_true"]} if frame["group"] == "max" and frame["m"] is not None else {}
-        now |= {"l": frame["l_true"]} if frame["group"] == "sum" else {}
-        for name in due:
-            due[name].append(now[name])
         before, m, factor = frame["m_before"], frame["m"], frame["rescale"]
         exact = None
         if factor is not None and before is not None and m is not None:
             exact = float(np.exp(_in_float64(float(before), scores) - _in_float64(float(m), scores)))
+        now |= {"m": frame["m_true"]} if frame["group"] == "max" and frame["m"] is not None else {}
+        if frame["group"] == "sum":
+            now["l"] = frame["l_true"]
+        elif exact is not None and frame["tile"] > 0 and now["l"] is not None:
+            now["l"] = float(now["l"]) * exact
+        for name in due:
+            due[name].append(now[name])
         factors.append((factor, exact))
     running = "" if ordinary else "running "
     agrees = story.first_wrong is None
     found = [
         stage.State(m_name(ordinary, optimistic), [_number(f["m"]) for f in story.frames], colour="S"),
         stage.State("max in float64" if optimistic else "m in float64", [text_of(v) for v in due["m"]], deep=agrees),
-        stage.State(f"{running}sum l", [_number(f["l"]) for f in story.frames], colour="P"),
+        stage.State(f"{running}sum l", [_number(value) for value in _sums(story)], colour="P"),
         stage.State("l in float64", [text_of(v) for v in due["l"]], deep=agrees),
     ]
     if not ordinary:
@@ -41,6 +44,19 @@ def states(story: RowStory, ordinary: bool, optimistic: bool) -> list[stage.Stat
             stage.State("factor in float64", [text_of(v) for _, v in factors], deep=agrees),
         ]
     return [*found, stage.State("this row", _verdicts(story))]
+
+
+def _sums(story: RowStory) -> list[Number]:
+    """l at each frame as the picture shows it: the logged l times the factor since (derived)."""
+    found, factor = list[Number](), 1.0
+    for frame in story.frames:
+        rescale, l = frame["rescale"], frame["l"]
+        if frame["group"] == "sum":
+            factor = 1.0
+        elif rescale is not None and frame["tile"] > 0:
+            factor *= float(rescale)
+        found.append(l if l is None or factor == 1.0 else float(l) * factor)
+    return found
 
 
 def _in_float64(m: float, scores: np.ndarray) -> float:

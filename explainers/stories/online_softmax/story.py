@@ -32,7 +32,7 @@ class OnlineSoftmax(Story[Row]):
         views = [threads.view(run, story.steps), *others]
         hand = drag.view(run, story, subject.row, picture.query_rows(run.request)[0])
         made = online_softmax.stage_of(
-            run, story, subject.row, runner.provenance(run), [*([hand] if hand else []), *views]
+            run, story, subject.row, runner.provenance(run), [*views, *([hand] if hand else [])]
         )
         ordinary = softmax_rows.is_ordinary(run.request.kernel)
         shown = ("drag", len(story.tiles) + 1) if hand else ("row", len(story.frames) - 1)

@@ -39,6 +39,12 @@ def test_the_square_is_read_and_written_twice():
         assert shared == {(t, kind): bytes for t, kind, bytes in found["keep"][0]}
 
 
+def test_the_sentence_has_the_factor_of_the_rule():
+    (found,) = applied("traffic", [[race.BEGIN, race.HEIGHT, False, race.JOB]])
+    store, keep = (sum(each[2] for stage in found[way] for each in stage) for way in ("store", "keep"))
+    assert f"moved {store / keep:.1f} times fewer bytes" in race.view().meta["frames"][3]["sentence"]
+
+
 def test_the_times_are_the_recorded_medians():
     times, where = race.raced()
     made, _ = tables.recorded("bench")[where.device]

@@ -72,7 +72,7 @@ def test_the_picture_has_the_numbers_of_the_trace(cpu_run):
     assert result == pytest.approx(softmax_rows.of_row(run, 0, 26).o_true, abs=1e-5)
     assert meta["m"] == sorted(meta["m"]) and meta["m"][-1] == view.columns["scores"].max()
     says = [frame["sentence"] for frame in meta["frames"]]
-    assert len(says) == 7 and f"× {meta['factor'][2]:.2f}." in says[3] and "34 numbers" in says[5]
+    assert len(says) == 7 and f"= {meta['factor'][2]:.2f}." in says[3] and "34 numbers" in says[5]
     assert max(len(text.split()) for text in says) <= 12
 
 
@@ -82,7 +82,7 @@ def test_a_question_asks_before_the_step_that_answers_it(cpu_run):
     frames = drag.view(run, story, 26, 0).meta["frames"]
     asked = {question.id: question for question in drag.questions_of(story)}
     before = " ".join(frame["sentence"] for frame in frames[: asked["rescale"].step + 1])
-    assert "counts ×" not in before and "counts ×" in frames[asked["rescale"].step + 1]["sentence"]
+    assert "× e^" not in before and "l and O × e^" in frames[asked["rescale"].step + 1]["sentence"]
     factor = drag.view(run, story, 26, 0).meta["factor"][asked["rescale"].step]
     assert short(factor) in asked["rescale"].why and asked["rescale"].reasons.count("") == 1
     assert asked["lift"].answer == pytest.approx(np.exp(-1), rel=1e-4)

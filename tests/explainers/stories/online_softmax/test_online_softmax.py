@@ -158,6 +158,9 @@ def test_the_strip_has_m_and_l_of_every_step_beside_float64_and_each_frame_knows
         assert len(logged) == len(due) == len(story.frames)
         assert [v is None for v in logged] == [v is None for v in due]
         assert all(v == pytest.approx(float(d), rel=1e-4, abs=1e-5) for v, d in zip(logged, due) if v is not None)
+    with np.errstate(all="ignore"):
+        drawn = online_softmax.counted(story, ordinary)["l"]  # the picture's own
+    assert [v for v in strip[f"{running}sum l"] if v is not None] == pytest.approx(drawn[~np.isnan(drawn)], rel=1e-6)
     assert ("rescale factor" in strip) is not ordinary
     for frame, factor in zip(story.frames, strip.get("rescale factor", ())):
         assert (factor is None) is (frame["rescale"] is None)
