@@ -75,7 +75,9 @@ def tiles(run: Run, walk: Walk, data: Row) -> View:
     flies = (
         [("S", "dashed frame: in flight, the tensor cores multiply")] if any(r["flying"] for r in walk.steps) else []
     )
-    return scene.view("tiles", "Tiles", [[chain], memory, [scene.Lines(lines=lines)]], columns, legend=flies + LEGEND)
+    return scene.view(
+        "tiles", "Tiles", [[chain], memory, [scene.Lines(lines=lines, roomy=True)]], columns, legend=flies + LEGEND
+    )
 
 
 def _title(row: Row, data: Row) -> list[str]:

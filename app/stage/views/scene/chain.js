@@ -5,7 +5,7 @@ const TITLE = 1.6, // em: the title
   GAP = 2.6, // em: the least between two columns
   NARROW = 1.5, // on a phone
   THIN = 0.6, // em: the least width and height of a matrix
-  LEAST = 0.7, // pixels of a number
+  LEAST = 0.55, // pixels of a number
   MOST = 7,
   PALE = 0.25;
 

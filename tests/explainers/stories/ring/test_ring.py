@@ -110,8 +110,8 @@ def test_the_ring_shows_each_part_where_it_is_and_where_it_goes(made):
         end = np.array([*cells["states"][-1]]).reshape(8, 8)
         assert np.array_equal(end == " ", ~np.tri(8, dtype=bool)) and "-" not in end
         assert len(set(cells["states"])) == 4
-    assert plain["heads"] == [f"GPU {n // 2}" for n in range(8)]
-    assert zigzag["heads"] == [f"GPU {n}" for n in (0, 1, 2, 3, 3, 2, 1, 0)]
+    assert plain["names"] == [f"GPU {n // 2}" for n in range(8)]
+    assert zigzag["names"] == [f"GPU {n}" for n in (0, 1, 2, 3, 3, 2, 1, 0)]
 
 
 def test_the_orders_have_the_pairs_of_their_runs_and_only_plain_order_waits(made):
