@@ -158,7 +158,8 @@ def told(questions, made):
         number = re.match(r"\d[\d.]*", key.replace(",", ""))
         if not number or float(number[0]) < 13:
             continue
-        own = next((view.meta for view in made.views if view.id == question.view and view.meta.get("clock")), None)
+        metas = (view.meta for view in made.views if view.id == question.view and isinstance(view.meta, dict))
+        own = next((meta for meta in metas if meta.get("clock")), None)
         frame = (own["frames"] if own else made.frames)[question.step]
         strip = [entry["values"] for entry in own["state"]] if own else [state.values for state in made.state]
         said = {
