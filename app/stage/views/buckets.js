@@ -130,7 +130,10 @@ export default function (host, { meta }, context) {
   function marks(/** @type {{paint: Paint, at: any}} */ { paint, at: thing }) {
     const fallen = clock.step !== ASKS,
       highest = Math.max(...now.words.map(({ layer }) => layer)),
-      tallest = Math.min(...now.words.filter(({ layer }) => layer === highest).map(({ bank }) => bank)),
+      high = new Set(now.words.filter(({ layer }) => layer === highest).map(({ bank }) => bank)),
+      first = Math.min(...high),
+      next = Array.from({ length: BANKS }, (_, n) => first + n).findIndex(bank => !high.has(bank)),
+      tallest = next > 0 && next < 8 ? first + next - 1 : first, // the last of a few towers side by side
       reads = motion?.kind === 'read',
       turns = motion?.kind === 'topple' ? now.turns : Math.round(top); // never a number between two
     return bucketsMarks(
