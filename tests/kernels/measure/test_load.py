@@ -82,7 +82,8 @@ def test_all_take_turns_and_each_has_its_own_clock_and_power(device, monkeypatch
     times, states = load.in_turns([runs_of("a"), runs_of("b")], 0.01, 3, lead=0.004)
     assert times.shape == (2, 3) and times == pytest.approx(2000, rel=0.01)
     turns = [name for n, name in enumerate(order) if n == 0 or order[n - 1] != name]
-    assert turns == ["a", "b"] * 3 and [len(mine) for mine in states] == [3, 3]
+    assert turns == ["a", "b", "a", "b"]  # a b, b a, a b: each round begins with the last of the round before
+    assert [len(mine) for mine in states] == [3, 3]
     assert all(device.readings[number - 1] for mine in states for number, _ in mine)
     assert order.count("a") == order.count("b") + 2  # the load before the first round
 
