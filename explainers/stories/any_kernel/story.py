@@ -19,6 +19,7 @@ from kernels.core.tensors import Tensor
 from kernels.errors import WarpglassError
 from kernels.measure import nearest_times
 from kernels.measure.nearest_times import Recorded
+from kernels.recordings import tables
 from kernels.run.results import Run, Traffic
 
 WORDS = Words.of(str(__package__))
@@ -162,7 +163,8 @@ def fastest(subject: Request) -> str:
     if first is None or first.us is None:
         return ""
     names = {"name": first.name, "us": figure(first.us, 3), "share": first.share}
-    return WORDS.say("fastest", names | {"device": nearest_times.recorded_device().name})
+    date = next((where.date for _, where in tables.recorded("bench").values()), "")
+    return WORDS.say("fastest", names | {"device": nearest_times.recorded_device().name, "date": date})
 
 
 def moved(subject: Request) -> str:
