@@ -99,7 +99,7 @@ def test_a_step_is_a_start_run_by_run_and_the_last_is_the_end(stage_of, two):
     assert said[2].endswith("Likely (not measured): the GPU first completes the writes of partials.")
     again = "One CUDA graph: partials starts 0.3 µs after the end of prefill. With one stream, this gap takes 0.7 µs."
     assert said[4].startswith(again) and "A guess: " in said[4] and "A guess: " not in said[5]
-    assert said[6].startswith("The GPU is idle for 0.6 µs in place of 1.4 µs (One stream). The cost of one CUDA graph:")
+    assert said[6].startswith("The GPU is idle for 0.6 µs in place of 1.4 µs (One stream). The way is one CUDA graph.")
     assert lit_code(stage, stage.frames[-1]) == ["cudaGraphLaunch(exec, stream0);"]
     lit = lit_code(stage, stage.frames[4])
     assert lit[0].startswith("partials<<<dim3(") and lit[-1] == "cudaGraphLaunch(exec, stream0);"
