@@ -28,12 +28,11 @@
 // document.querySelector(".wg").stage.clock.where(title, {tensor: 'Q', query: 3, dim: 5})
 import { rectsOf, thingAt, tipOf } from './areas.js';
 import { canvasCovers, matches, outer } from './covers.js';
+import { calm } from './follow.js';
 import { paintMarks } from './kinds.js';
 import { element, textSize, theme } from './paint.js';
 import { MOVES } from './points.js';
 import { Motion } from './tween.js';
-
-const quiet = matchMedia('(prefers-reduced-motion: reduce)');
 
 export function canvasView(host, { clock }, view) {
   const canvas = element('canvas', { role: 'img', tabindex: '0' }),
@@ -79,7 +78,7 @@ export function canvasView(host, { clock }, view) {
       covers.draw(g, now(clock.step));
     },
     time: () => clock.time,
-    still: () => quiet.matches,
+    still: calm,
     pace: () => clock.pace,
   });
   // To the next step or to the one before it moves; a jump is a cut.

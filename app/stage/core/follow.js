@@ -1,9 +1,16 @@
-// Numbers that follow a hand. Told anew in each frame, they lag but never stop. Numbers with growing delays form a wave.
+// What a picture under a hand needs: sentences with values, a loop, and numbers that follow.
+// Told anew in each frame, they lag but never stop. Numbers with growing delays form a wave.
 // (A tween that restarts would wait until the hand rests.)
 
 const quiet = matchMedia('(prefers-reduced-motion: reduce)');
 /** Whether the reader prefers no motion. Then every change is at once. */
 export const calm = () => quiet.matches;
+
+/**
+ * A sentence with values in place of its {names}.
+ * @type {(text: string, values?: Record<string, string | number>) => string}
+ */
+export const filled = (text, values = {}) => text.replace(/\{(\w+)\}/g, (_, name) => String(values[name]));
 
 const LAG = 0.07; // seconds in which 63 % of the way is covered
 const LONGEST = 0.05; // seconds of a frame, as far as motion counts them

@@ -1,7 +1,7 @@
 // The words of one access fall into 32 banks. The reader moves the width of a row, and the tower topples. All numbers
 // follow from buckets_rule.js, and are called modelled.
 import { canvasView } from '../core/canvas.js';
-import { calm, makeLoop } from '../core/follow.js';
+import { calm, filled, makeLoop } from '../core/follow.js';
 import { button, element } from '../core/paint.js';
 import { EASE } from '../core/tween.js';
 import { BUCKETS_KINDS, bucketsLayout, bucketsMarks } from './buckets_marks.js';
@@ -151,7 +151,7 @@ export default function (host, { meta }, context) {
 
   // ---- words ----
   const fill = (/** @type {string} */ name, /** @type {Record<string, string | number>} */ values = {}) =>
-    texts[name].replace(/\{(\w+)\}/g, (_, key) => String(values[key]));
+    filled(texts[name], values);
   /** The sentence in place of the step's, or "". */
   function sentence() {
     if (clock.step !== HAND || JSON.stringify(ask) === JSON.stringify(start)) return '';

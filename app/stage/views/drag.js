@@ -1,7 +1,7 @@
 // One row under the reader's hand. Its steps read the row tile by tile, with the numbers of the run. In a hand, the
 // kernel waits at the tile of the held bar: the numbers are the rule's then (drag_rule.js), and are called modelled.
 import { canvasView } from '../core/canvas.js';
-import { calm, Follower, makeLoop } from '../core/follow.js';
+import { calm, filled, Follower, makeLoop } from '../core/follow.js';
 import { EASE } from '../core/tween.js';
 import { button, element, number, short } from '../core/paint.js';
 import { DRAG_KINDS, dragLayout, dragMarks, FLOAT_RANGE } from './drag_marks.js';
@@ -186,8 +186,7 @@ export default function (host, { meta, columns }, context) {
   }
 
   // ---- words ----
-  const fill = (/** @type {string} */ name, /** @type {Texts} */ values = {}) =>
-    words[name].replace(/\{(\w+)\}/g, (_, key) => values[key]);
+  const fill = (/** @type {string} */ name, /** @type {Texts} */ values = {}) => filled(words[name], values);
   /** The sentence in place of the step's, or "". */
   function sentence() {
     const { last, before, off, needed, rose } = now,

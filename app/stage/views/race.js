@@ -2,7 +2,7 @@
 // the tokens. Bytes follow from race_rule.js and are called modelled. A recorded figure stands only at its own length,
 // mask and height of a tile, and never moves.
 import { canvasView } from '../core/canvas.js';
-import { calm, Follower, makeLoop } from '../core/follow.js';
+import { calm, filled, Follower, makeLoop } from '../core/follow.js';
 import { button, element, number } from '../core/paint.js';
 import { EASE } from '../core/tween.js';
 import { RACE_KINDS, raceLayout, raceMarks } from './race_marks.js';
@@ -107,7 +107,7 @@ export default function (host, { meta }, context) {
 
   // ---- words ----
   const fill = (/** @type {string} */ name, /** @type {Record<string, string | number>} */ values = {}) =>
-    words[name].replace(/\{(\w+)\}/g, (_, key) => String(values[key]));
+    filled(words[name], values);
   function sentence() {
     if (clock.step !== HAND || !touched) return '';
     const found = record(),

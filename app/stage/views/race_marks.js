@@ -188,6 +188,15 @@ function triangle(g, x, y, size, upper) {
   g.closePath();
 }
 
+/** What a causal mask leaves out. @type {(g: any, x: number, y: number, size: number, fill: string) => void} */
+function masked(g, x, y, size, fill) {
+  g.fillStyle = fill;
+  g.globalAlpha = 0.35;
+  triangle(g, x, y, size, true);
+  g.fill();
+  g.globalAlpha = 1;
+}
+
 /** @type {import('../core/kinds.js').Kinds} */
 export const RACE_KINDS = {
   strip(g, { rect: [x, y, w, h], fill, clip, text, em }, paint) {
@@ -204,13 +213,7 @@ export const RACE_KINDS = {
   // where the square would be
   empty(g, { rect: [x, y, size], clip, causal, line, stroke }) {
     within(g, clip, () => {
-      if (causal) {
-        g.fillStyle = line;
-        g.globalAlpha = 0.35;
-        triangle(g, x, y, size, true);
-        g.fill();
-        g.globalAlpha = 1;
-      }
+      if (causal) masked(g, x, y, size, line);
       g.strokeStyle = stroke;
       g.lineWidth = 1.5;
       g.setLineDash([3, 6]);
@@ -226,11 +229,7 @@ export const RACE_KINDS = {
   ) {
     within(g, clip, () => {
       if (causal) {
-        g.fillStyle = line;
-        g.globalAlpha = 0.35;
-        triangle(g, x, y, size, true);
-        g.fill();
-        g.globalAlpha = 1;
+        masked(g, x, y, size, line);
         triangle(g, x, y, size, false);
         g.clip();
       }

@@ -4,11 +4,13 @@ Its numbers follow from the rule of app/stage/views/buckets_rule.js. The picture
 """
 
 import re
+from functools import cache
 from typing import TypedDict
 
 from explainers.story import stage
 from explainers.story.frames import Frame
 from explainers.story.words import Row, Words
+from kernels.core.remembered import of_recordings
 from kernels.measure import hierarchy
 from kernels.recordings import tables
 from kernels.run.results import Run
@@ -50,6 +52,7 @@ def questions() -> list[stage.Question]:
     return WORDS.questions({}, len(STEPS) - 1)
 
 
+@of_recordings(cache)
 def padded_pair() -> Row:
     """The newest recorded pair of times of one kernel that differ in padding only: of the first kernel, at its longest
     problem. name, tokens, words (of padding), times, device and date. Empty without one."""

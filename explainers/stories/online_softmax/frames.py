@@ -11,6 +11,7 @@ class RowFrame(Frame):
     moment: the step of the trace.
     group: scores, max, rescale, weights, sum, output or final.
     m, l: after the step.
+    l_factor: the factor of l since its record.
     m_before: the m before this one, None before the first.
     rescale: the factor of this step, or None.
     keys, weighed: the number of keys with a score and with a weight.
@@ -23,6 +24,7 @@ class RowFrame(Frame):
     group: str
     m: Number
     l: Number
+    l_factor: float
     m_before: Number
     rescale: Number
     keys: int

@@ -114,7 +114,7 @@ def counted(story: RowStory, ordinary: bool) -> dict[str, np.ndarray]:
     """
     p, scores = story.keys.p.to_numpy(np.float64), story.keys.score_true.to_numpy(np.float64)
     tile_of = story.keys.tile.fillna(0).clip(lower=0).to_numpy(int)
-    decay, l_factor, o_factor, summed = np.ones(len(p)), 1.0, 1.0, 0
+    decay, o_factor, summed = np.ones(len(p)), 1.0, 0
     states: dict[tuple[bytes, str], int] = {}
     o_states: dict[tuple[int, float], int] = {}
     weights, dues, o_now = list[np.ndarray](), list[np.ndarray](), list[np.ndarray]()
@@ -128,9 +128,9 @@ def counted(story: RowStory, ordinary: bool) -> dict[str, np.ndarray]:
             l, o = frame["l"], frame["o"]
             if frame["rescale"] is not None and frame["tile"] > 0:
                 decay = np.where(tile_of < frame["tile"], decay * rescale, decay)
-                l_factor, o_factor = l_factor * rescale, o_factor * rescale
+                o_factor = o_factor * rescale
             if frame["group"] == "sum" or str(l) != str(l_before):
-                l_factor, summed = 1.0, frame["weighed"]
+                summed = frame["weighed"]
             if frame["group"] == "output" or o != o_before:
                 o_factor = 1.0
             l_before, o_before = l, o
@@ -142,14 +142,14 @@ def counted(story: RowStory, ordinary: bool) -> dict[str, np.ndarray]:
             o_state = o_states.setdefault((o, o_factor), len(o_states)) if o >= 0 else -1
             if o_state == len(o_now):
                 o_now.append(story.o_values[o] * o_factor)
-            l_now = np.nan if l is None else float(l) * l_factor
+            l_now = np.nan if l is None else float(l) * frame["l_factor"]
             parts = weights[state][:summed]
             total = parts[np.isfinite(parts)].sum()
             rows.append(
                 {
                     "state": state,
                     "summed": summed,
-                    "l_factor": l_factor,
+                    "l_factor": frame["l_factor"],
                     "l": l_now,
                     "l_off": not abs(total - l_now) <= WRONG * max(l_now, WRONG),
                     "o_factor": o_factor,

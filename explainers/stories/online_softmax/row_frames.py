@@ -122,8 +122,8 @@ def frames_of(
     frames: list[RowFrame] = []
     o_values: list[np.ndarray] = []
     state: dict[str, float | None] = {"m": None, "l": None, "m_before": None}
+    since = 1.0  # l_factor of RowFrame
     seen_keys, weighed, o_now = 0, 0, -1
-    since = 1.0  # the factor of l since its record
     by_tile = tiles.set_index("tile")
     boundary = (records.step != records.step.shift()) | (records.group != records.group.shift())
     for _, part in records.groupby(boundary.cumsum(), sort=False):
@@ -148,7 +148,7 @@ def frames_of(
         sentence, wrong = tell(group, part, values, state, l_before, truth, manner)
         said = {"sentence": sentence, "details": details(group, values, state, manner)}
         seen = {"keys": seen_keys, "weighed": weighed, "o": o_now}
-        frames.append(_frame(part, group, tile, values, state, seen, truth, said, wrong))
+        frames.append(_frame(part, group, tile, values, state, since, seen, truth, said, wrong))
     frames.append(_final(frames[-1], o_row, o_true, len(o_values), rounding))
     return frames, np.array([*o_values, o_row], np.float32)
 
@@ -159,6 +159,7 @@ def _frame(
     tile: int,
     values: dict[str, np.ndarray],
     state: dict[str, float | None],
+    l_factor: float,
     seen: dict[str, int],
     truth: pd.Series,
     said: dict[str, str],
@@ -179,6 +180,7 @@ def _frame(
         "title": (f"Tile {tile} · " if tile >= 0 else "") + TITLES[group],
         "m": state["m"],
         "l": state["l"],
+        "l_factor": l_factor,
         "m_before": state["m_before"],
         "moment": int(part.step.iloc[0]),
         "rescale": float(values["rescale"][0]) if "rescale" in values else None,

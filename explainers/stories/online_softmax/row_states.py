@@ -3,6 +3,7 @@
 import numpy as np
 
 from explainers.models.softmax_rows import WRONG, m_name
+from explainers.stories.online_softmax.frames import RowFrame
 from explainers.stories.online_softmax.row_story import RowStory
 from explainers.stories.online_softmax.softmax_steps import text_of
 from explainers.story import stage
@@ -35,7 +36,7 @@ def states(story: RowStory, ordinary: bool, optimistic: bool) -> list[stage.Stat
     found = [
         stage.State(m_name(ordinary, optimistic), [_number(f["m"]) for f in story.frames], colour="S"),
         stage.State("max in float64" if optimistic else "m in float64", [text_of(v) for v in due["m"]], deep=agrees),
-        stage.State(f"{running}sum l", [_number(value) for value in _sums(story)], colour="P"),
+        stage.State(f"{running}sum l", [_number(_counted(f)) for f in story.frames], colour="P"),
         stage.State("l in float64", [text_of(v) for v in due["l"]], deep=agrees),
     ]
     if not ordinary:
@@ -44,19 +45,6 @@ def states(story: RowStory, ordinary: bool, optimistic: bool) -> list[stage.Stat
             stage.State("factor in float64", [text_of(v) for _, v in factors], deep=agrees),
         ]
     return [*found, stage.State("this row", _verdicts(story))]
-
-
-def _sums(story: RowStory) -> list[Number]:
-    """l at each frame as the picture shows it: the logged l times the factor since (derived)."""
-    found, factor = list[Number](), 1.0
-    for frame in story.frames:
-        rescale, l = frame["rescale"], frame["l"]
-        if frame["group"] == "sum":
-            factor = 1.0
-        elif rescale is not None and frame["tile"] > 0:
-            factor *= float(rescale)
-        found.append(l if l is None or factor == 1.0 else float(l) * factor)
-    return found
 
 
 def _in_float64(m: float, scores: np.ndarray) -> float:
@@ -77,6 +65,12 @@ def _verdicts(story: RowStory) -> list[str]:
     end = "no difference here" if story.tone == "info" else "agrees with float64"
     said = [end if n == last else "agrees so far" for n in range(last + 1)]
     return [s if wrong is None or n < wrong else f"wrong since step {wrong + 1}" for n, s in enumerate(said)]
+
+
+def _counted(frame: RowFrame) -> Number:
+    """l as the picture shows it: the logged l times the factor since (derived)."""
+    l, factor = frame["l"], frame["l_factor"]
+    return l if l is None or factor == 1.0 else float(l) * factor
 
 
 def _number(value: Number) -> Number:
