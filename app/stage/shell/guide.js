@@ -8,7 +8,6 @@ import { answered as read, inMinutes, keepAnswered as write, progress } from './
 
 import { tab } from './storage.js';
 import { makeVotes } from './votes.js';
-import { startAtLine } from './whole_lines.js';
 
 const OPEN = 'warpglass-guide'; // in sessionStorage: whether who walks the course has the card open
 
@@ -46,6 +45,7 @@ export function makeGuide(app) {
   /** @type {Poll} */ let poll = null; // the question to the class
   /** @type {any} */ let given = null; // this browser's answer to the class
   let at = 0,
+    tries = 0, // wrong answers to this question
     toPlay = false, // the stop was opened by the rail, and its picture is not there yet
     led = false; // by this browser
 
@@ -94,13 +94,12 @@ export function makeGuide(app) {
   // ---- a question ----
   const draw = () => {
     const question = questions[at] ?? null;
-    node.classList.remove('told');
+    tries = 0;
     clock.cover({ point: null });
     ask.draw(question, `Question ${at + 1} of ${questions.length}`);
     drawCover();
     drawClass();
     drawEnd();
-    body.style.paddingBottom = '';
     body.scrollTop = 0;
   };
   const turn = (/** @type {number} */ to) => {
@@ -137,6 +136,11 @@ export function makeGuide(app) {
   };
   /** @param {story.Question} question @param {any} guess */
   const answer = (question, guess) => {
+    if (!isPolled() && !tries && !isRight(guess, question)) {
+      tries++;
+      ask.retry(question, guess);
+      return inSight();
+    }
     if (!isPolled() || !poll.open) return reveal(question, guess);
     if (room.state().leads || poll.locked) return;
     given = guess;
@@ -155,15 +159,19 @@ export function makeGuide(app) {
       if (clock.count > 1) clock.set(question.step, isPolled() ? 'jump' : 'user');
       clock.cover({ point: question.shows ?? null });
     }
-    node.classList.add('told'); // in a narrow window the question makes room
+    tries++;
     ask.tell(question, guess, right);
     const done = [...new Set([...kept().done, question.id])];
     keep({ seen: true, done, all: kept().all || questions.every(q => done.includes(q.id)) });
     drawCover();
     drawEnd();
-    (end.hidden ? ask.said : end).scrollIntoView({ block: 'nearest' });
-    startAtLine(body);
+    inSight();
     turns.querySelector('[data-turn="Next question"]')?.classList.remove('quiet');
+  };
+  // What was said, and before all the chosen option and the question.
+  const inSight = () => {
+    for (const part of [ask.said, ask.node.querySelector('[aria-pressed=true]'), ask.node.querySelector('.question')])
+      part?.scrollIntoView({ block: 'nearest' });
   };
   const unpick = listen(clock, 'picked', ({ detail }) => {
     const question = questions[at];
