@@ -17,7 +17,7 @@ from explainers.story.stage import Stage, View
 from kernels.catalog import Catalog, current
 
 CHECK = "check_"  # begins the id of a knowledge check
-KEPT = ("name", "number", "title", "act", "idea", "wins", "story")  # of a stop in the summary
+KEPT = ("name", "number", "title", "shelf", "idea", "wins", "story")  # of a stop in the summary
 ONE_PROBLEM = "The stops use other sizes, heads and batches, so their factors differ"
 ESTIMATED = "Striped: not recorded at this size, but taken from the factor of its stop"
 
@@ -80,7 +80,7 @@ def make(subject: tuple[Asked, ...]) -> Stage:
         ],
         "papers": papers(),
     }
-    said = "How the time fell, kernel by kernel. Below: a new question for each act, and seven questions again."
+    said = "How the time fell, kernel by kernel. Below: new questions, and seven questions again."
     return Stage("", [], [View("checks", "checks", "The checks", meta)], summary=said)
 
 
@@ -95,13 +95,13 @@ def _new(check: course.Check) -> dict[str, object]:
     options = sorted(reasons, key=by_number)
     answer, of_options = options.index(check.right), [reasons[option] for option in options]
     made = _check(f"new_{check.name}", check.stop, check.text, options, answer, check.why, of_options)
-    return made | {"act": check.act}
+    return made | {"new": True}
 
 
 def _check(
     id: str, stop: str, text: str, options: list[str], answer: int, why: str, reasons: list[str]
 ) -> dict[str, object]:
-    check: dict[str, object] = {"id": id, "act": "", "stop": stop, "text": text, "options": options}
+    check: dict[str, object] = {"id": id, "new": False, "stop": stop, "text": text, "options": options}
     return check | {"answer": answer, "why": why, "reasons": reasons}
 
 

@@ -255,8 +255,8 @@ export function makeGuide(app) {
       app.play(false);
       draw();
       if (!stop) return show(false);
-      title.textContent = `${stop.number} ${stop.title}`;
-      title.title = `${stop.act}, about ${inMinutes(stop.minutes)}`;
+      title.textContent = stop.number ? `${stop.number} ${stop.title}` : stop.title;
+      title.title = `About ${inMinutes(stop.minutes)}`;
       look.textContent = stop.idea;
       drawFoot();
       // who reads along goes on, also by Back and after a reload; who closed it is left alone

@@ -70,8 +70,7 @@ export function makeStart(app) {
         'p',
         {},
         `The course has ${stops.length} stops and takes about ${inMinutes(course.minutes)}. ` +
-          'Each stop has one idea: predict it, and the run answers. ' +
-          'In a hurry, take the stops with a star.',
+          'Each stop has one idea: predict it, and the run answers.',
       ),
       cards,
     ),
@@ -137,20 +136,20 @@ export function makeStart(app) {
           linkOf(stop),
           () => app.visits.toStop(stop),
           { 'data-card': stop.name, class: marks[stop.name] ?? '' },
-          element('b', {}, `${stop.number} ${stop.title}`),
-          ...(stop.essential ? [element('i', { title: 'Essential' }, '\u2605')] : []),
+          element('b', {}, stop.number ? `${stop.number} ${stop.title}` : stop.title),
           element('small', {}, inMinutes(stop.minutes)),
           element('span', {}, stop.idea),
           ...(marks[stop.name] === 'done' ? [element('em', {}, 'all questions seen')] : []),
         ),
       );
     cards.replaceChildren(
-      ...course.acts.map(act =>
+      element('ol', { class: 'cards' }, ...stops.map(card)),
+      ...course.shelves.map(({ name, stops }) =>
         element(
           'section',
-          { 'data-act': act.name },
-          element('h3', {}, act.name, element('small', {}, inMinutes(act.minutes))),
-          element('ol', { class: 'cards' }, ...act.stops.map(card)),
+          { 'data-shelf': name },
+          element('h3', {}, name),
+          element('ul', { class: 'cards' }, ...stops.map(card)),
         ),
       ),
     );

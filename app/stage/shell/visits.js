@@ -31,6 +31,7 @@ export class Visits {
     if (app.story !== story || app.stop !== stop) app.vacate();
     [app.story, app.stop] = [story, stop];
     app.frame.title(starting ? '' : (stop?.title ?? story.title));
+    app.root.dataset.form = stop ? 'stop' : 'page';
     app.header.mark(path, stop);
     app.depth.arrive(app.address.params);
     app.guide.open(stop?.questions.length ? stop : null, byRail);

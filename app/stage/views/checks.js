@@ -52,8 +52,8 @@ export default function (host, { meta }, { clock, kept, keep, open }) {
       { class: 'checks', tabindex: '0', role: 'region', 'aria-label': 'The checks' },
       journey(steps, said, source, (stop, label) => leadTo(byName.get(stop), label)),
       element('div', { class: 'score' }, result, again),
-      ...asked('A new question for each act', ({ act }) => act),
-      ...asked('Seven questions of the course again', ({ act }) => !act),
+      ...asked('New questions', check => check.new),
+      ...asked('Seven questions of the course again', check => !check.new),
       summary(stops, papers, leadTo),
       reading(papers),
     ),
@@ -78,7 +78,6 @@ class Card {
     this.node = element(
       'li',
       { 'data-check': check.id },
-      check.act ? element('p', { class: 'back' }, check.act) : '',
       element('p', { class: 'question' }, check.text),
       this.options,
       this.said,
@@ -113,9 +112,10 @@ class Card {
   }
 }
 
+const shelvesOf = stops => [...new Set(stops.map(({ shelf }) => shelf))];
+
 // The idea of each stop and its gain. It is closed at first, because it answers the checks.
 function summary(stops, papers, leadTo) {
-  const acts = [...new Set(stops.map(({ act }) => act))];
   return element(
     'details',
     { class: 'summary-to-keep' },
@@ -128,13 +128,13 @@ function summary(stops, papers, leadTo) {
       ),
       button('Print', () => print()),
     ),
-    ...acts.flatMap(act => [
-      element('h3', {}, act),
+    ...shelvesOf(stops).flatMap(shelf => [
+      element('h3', {}, shelf || 'The course'),
       element(
         'ul',
         {},
         ...stops
-          .filter(stop => stop.act === act)
+          .filter(stop => stop.shelf === shelf)
           .map(stop => element('li', {}, leadTo(stop), `: ${stop.idea} ${stop.wins}`)),
       ),
     ]),
@@ -150,13 +150,14 @@ function reading(papers) {
 
 // The summary in Markdown.
 export function asText(stops, papers) {
-  const acts = [...new Set(stops.map(({ act }) => act))];
-  const lines = acts.flatMap(act => [
-    `## ${act}`,
+  const lines = shelvesOf(stops).flatMap(shelf => [
+    `## ${shelf || 'The course'}`,
     '',
     ...stops
-      .filter(stop => stop.act === act)
-      .map(({ number, title, idea, wins }) => `${number}. **${title}.** ${idea} ${wins}`.trimEnd()),
+      .filter(stop => stop.shelf === shelf)
+      .map(({ number, title, idea, wins }) =>
+        `${number || '-'}${number ? '.' : ''} **${title}.** ${idea} ${wins}`.trimEnd(),
+      ),
     '',
   ]);
   const read = papers.map(({ label, link }) => `- [${label}](${link})`);
