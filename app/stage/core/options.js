@@ -29,14 +29,13 @@ export function makeOptions(texts, onChoose) {
   );
   const press = (/** @type {number} */ n) =>
     buttons.forEach((one, at) => one.setAttribute('aria-pressed', String(at === n)));
-  node.addEventListener('keydown', event => {
-    const way = { ArrowDown: 1, ArrowUp: -1 }[event.key],
-      open = buttons.filter(one => !one.disabled),
-      at = open.indexOf(/** @type {any} */ (event.target));
+  node.onkeydown = (/** @type {KeyboardEvent} */ event) => {
+    const way = Number(event.key === 'ArrowDown') - Number(event.key === 'ArrowUp'),
+      at = buttons.indexOf(event.target);
     if (!way || at < 0) return;
     event.preventDefault();
-    open.at((at + way) % open.length)?.focus();
-  });
+    buttons.at((at + way) % buttons.length)?.focus();
+  };
   return {
     node,
     // A wrong option. It stays in sight, and is not chosen again.
