@@ -8,7 +8,7 @@ from functools import lru_cache
 import pandas as pd
 
 from explainers.models import grid, schedules
-from explainers.stories.pipeline import marks, schedule
+from explainers.stories.pipeline import loop, marks, schedule
 from explainers.stories.pipeline.marks import COPIES, WORDS, BlockStory
 from explainers.story import scene, stage
 from explainers.story.base import Part, Runner, Story
@@ -79,6 +79,7 @@ def stage_of(stories: list[BlockStory]) -> Stage:
         stage.State("starts at", [round(start) for start, _ in spans], "ns"),
         stage.State("lasts", [round(end - start) for start, end in spans], "ns"),
     ]
+    hand = loop.views(first)
     if own["flies"]:
         shares = [pipeline_bars.covered(first.flight, start, end) for start, end in spans]
         state.append(stage.State("products in flight", [f"{share:.0%}" for share in shares]))
@@ -89,6 +90,7 @@ def stage_of(stories: list[BlockStory]) -> Stage:
             picture(stories),
             *([picture(stories, leaders=True)] if beside else []),
             *schedule.views(first),
+            *hand,
             *(whole_grid(story, named) for story in stories),
         ],
         codes=[stage.code(made.request, frames)],
@@ -97,7 +99,7 @@ def stage_of(stories: list[BlockStory]) -> Stage:
         provenance=stage.Provenance(made.provenance, source, place=stage.place(made.device, made.date)),
         summary=WORDS.say("before", own) if beside else " ".join(summary),
         step=FIRST if len(frames) > FIRST else 0,
-        questions=WORDS.questions(own | asked(first), len(frames) - 1),
+        questions=[*WORDS.questions(own | asked(first), len(frames) - 1), *(loop.questions() if hand else [])],
     )
 
 
