@@ -31,7 +31,7 @@ export function period(bars) {
 }
 
 /** The share of the time in which the tensor cores work. @param {Bar[]} bars @param {Times} times */
-export const share = (bars, { groups, product }) => (2 * groups * product) / period(bars);
+export const share = (bars, { groups, product }) => Math.min(1, (2 * groups * product) / period(bars));
 
 /** @param {Times} times @param {boolean} ahead whether copies run ahead */
 function inStep({ copy, product, softmax, groups }, ahead) {
@@ -93,17 +93,18 @@ function inTurns({ copy, product, softmax, groups }) {
       bars.push({ unit: 'copy', part, tile, group: -1, start, end: engine });
     }
   };
-  const startOf = (/** @type {number} */ group) => {
+  /** When a warpgroup is ready for its next product, and its copy has arrived. */
+  const waits = (/** @type {number} */ group) => {
     const tile = Math.floor(done[group] / 2);
     if (tile === TILES) return Infinity;
-    return Math.max(free, ready[group], arrived[done[group] % 2 ? 'V' : 'K'][tile] ?? Infinity);
+    return Math.max(ready[group], arrived[done[group] % 2 ? 'V' : 'K'][tile] ?? Infinity);
   };
   for (let left = 2 * TILES * groups; left > 0; left--) {
     copyAll();
     let next = 0;
-    for (let group = 1; group < groups; group++) if (startOf(group) < startOf(next)) next = group;
+    for (let group = 1; group < groups; group++) if (waits(group) < waits(next)) next = group; // the first to wait
     const [tile, output] = [Math.floor(done[next] / 2), done[next] % 2 === 1],
-      start = startOf(next);
+      start = Math.max(free, waits(next));
     free = start + product;
     bars.push({ unit: 'tensor', part: output ? 'O' : 'S', tile, group: next, start, end: free });
     (ends[output ? 'V' : 'K'][tile] ??= []).push(free);

@@ -96,7 +96,7 @@ class Model:
         bars: list[Bar] = []
         free, ready, done = 0.0, [0.0] * self.groups, [0] * self.groups
         while min(done) < 2 * TILES:
-            group = min((n for n in range(self.groups) if done[n] < 2 * TILES), key=lambda n: max(free, ready[n]))
+            group = min((n for n in range(self.groups) if done[n] < 2 * TILES), key=lambda n: ready[n])
             tile, kind = done[group] // 2, "SO"[done[group] % 2]
             start = max(free, ready[group])
             free = start + self.product
