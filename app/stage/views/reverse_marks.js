@@ -143,7 +143,9 @@ export function reverseMarks(at, meta, now) {
       note = part.notes[step],
       lit = name === making || reads.includes(name),
       row = at.lane(PLACES[name][0]),
-      room = at.narrow ? row[1] - row[0] + at.gap - 6 : Math.max(w, row[1] - x) + 0.5 * at.gap,
+      room = at.narrow
+        ? row[1] - row[0] + (PLACES[name][0] < 3 ? at.gap - 6 : 0)
+        : Math.max(w, row[1] - x) + 0.5 * at.gap,
       from = at.narrow ? row[0] : x,
       up = y - at.label;
     made.rect(`${name} slot`, rect, { stroke: paint.border, dash: [3, 4] });
