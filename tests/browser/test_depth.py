@@ -45,7 +45,7 @@ def test_a_link_opens_its_depth_and_a_link_to_a_hidden_tab_opens_everything(visi
 def test_guided_labels_are_plain_and_name_the_identifier_on_hover(visit):
     page = visit("/patterns?backend=cpu", depth="guided")
     page.get_by_role("button", name="Settings").click()
-    label = page.get_by_role("group", name="order of the tree")
+    label = page.get_by_role("group", name="tree")
     assert "(TREE)" in label.get_attribute("title")
     bundle = choose(page, "TREE", "1")
     assert bundle and address(page)["TREE"] == "1"

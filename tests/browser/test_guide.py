@@ -8,7 +8,7 @@ from browser.stepping import rail
 from playwright.sync_api import expect
 
 LAPTOP, PHONE = {"width": 1280, "height": 720}, {"width": 390, "height": 844}
-STOPS = ["tiling", "memory_hierarchy", "compare"]  # test_course looks at every stop's questions in a large window
+STOPS = ["tiling", "memory_hierarchy", "fusion"]  # test_course looks at every stop's questions in a large window
 HIDDEN = """() => {
   const card = document.querySelector('.wg .guide'), frame = card.querySelector('.body').getBoundingClientRect();
   const out = (node, { top, bottom }) => {
@@ -50,7 +50,7 @@ def test_every_question_stands_whole_in_the_card_beside_the_picture(visit, path)
     assert not page.evaluate(COVERED)
 
 
-@pytest.mark.parametrize("path", ["tiling", "compare", pytest.param("block_table", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("path", ["tiling", "fusion", pytest.param("block_table", marks=pytest.mark.slow)])
 def test_on_a_phone_show_me_leaves_the_picture_in_sight(visit, path):
     page = opened(visit, path, PHONE)
     page.locator(".wg .guide [data-show]").click()
