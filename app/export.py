@@ -14,6 +14,7 @@ menu offers these and names the command for the rest.
 
 import argparse
 import gzip
+import hashlib
 import html
 import json
 import shutil
@@ -24,11 +25,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from streamlit.file_util import get_static_dir
+
 from app.course import stops as course_stops
 from app.store import disk, vega
 from app.stories import STORIES, listed, rail, stops
 from app.web import asking, bundles, modules, searching
-
 from explainers.story.glossary import LABELS
 from kernels.catalog import current
 from kernels.errors import WarpglassError
@@ -40,6 +42,7 @@ VALUES = 3  # of a choice, with its present one
 WHOLE = ("what_if", "kernel")  # groups of choices that are exported with all values
 GROUPS = (*WHOLE, "own", "problem", "build")
 SECONDS = 20.0  # that a moment may take; a slower one is left out
+FONTS = {"text.woff2": "SourceSansVF-Upright*.woff2", "code.woff2": "SourceCodeVF-Upright*.woff2"}  # of Streamlit
 PAUSE = 0.02  # seconds between two looks at a bundle that is being made
 
 
@@ -75,7 +78,9 @@ class Export:
     def write(self) -> None:
         wanted = [stop for stop in course_stops() if not self.only or stop.name in self.only]
         if unknown := set(self.only) - {stop.name for stop in wanted}:
-            raise WarpglassError(f"{min(unknown)} is no stop. The stops are {', '.join(s.name for s in course_stops())}.")
+            raise WarpglassError(
+                f"{min(unknown)} is no stop. The stops are {', '.join(s.name for s in course_stops())}."
+            )
         paths = {stop.story for stop in wanted} if self.only else {path for path in listed(current())} - {*LIVE}
         for path in ("start", *sorted(paths - {"start"})):
             self.pages[path] = self._page(path, [stop.choices for stop in wanted if stop.story == path])
@@ -101,7 +106,9 @@ class Export:
             raise WarpglassError(f"{story.title} has no moment that this machine can make. Leave it out by --only.")
         return moments
 
-    def _asked(self, path: str, params: Mapping[str, str], change: tuple[str, str] | None = None) -> asking.Asking | None:
+    def _asked(
+        self, path: str, params: Mapping[str, str], change: tuple[str, str] | None = None
+    ) -> asking.Asking | None:
         """The app's answer, or None where it refuses or would take too long."""
         answer = asking.ask(STORIES[path], params, workers.survey(), change)
         why = answer.error or next(iter(answer.refused.values()), "")
@@ -169,21 +176,21 @@ class Export:
         shutil.copy(modules.STAGE.parent / "icon.png", self._place("icon.png"))
         for name in ("site.js", "site.css"):
             shutil.copy(SITE / name, self._place(name))
-        version = f"{modules.version()}-{abs(hash(json.dumps(sorted(self.kept)))):x}"
-        shell = ["", "site.js", "site.css", "stage.js", "stage.css", "icon.png", "found.json"]
+        for name, pattern in FONTS.items():
+            (font,) = (Path(get_static_dir()) / "static" / "media").glob(pattern)
+            shutil.copy(font, self._place(name))
+        version = hashlib.sha256(f"{modules.version()} {sorted(self.kept)}".encode()).hexdigest()[:16]
+        shell = ["", "site.js", "site.css", "stage.js", "stage.css", "icon.png", "found.json", "site.json", *FONTS]
         files = shell + [f"asked/{path}.gz" for path in self.pages]
-        files += [f"bundles/{moments.entries[n]['bundle']}.gz" for moments in self.pages.values() for n in firsts(moments)]
+        files += [
+            f"bundles/{moments.entries[n]['bundle']}.gz" for moments in self.pages.values() for n in firsts(moments)
+        ]
         worker = (SITE / "sw.js").read_text()
         self._text("sw.js", worker.replace("$VERSION", version).replace("$FILES", json.dumps(sorted(set(files)))))
         self._text("site.json", json.dumps(given))
         for path in self.pages:
             self._text("index.html" if path == "start" else f"{path}/index.html", page_of(path))
         self._text("404.html", page_of("start", lost=True))
-
-
-def firsts(moments: Moments) -> list[int]:
-    """The entries from which changes lead on: those of stops and of the page itself."""
-    return sorted({0, *moments.moves})
 
 
 def values_of(choices: list[Any]) -> Iterator[tuple[str, str]]:
@@ -199,9 +206,7 @@ def values_of(choices: list[Any]) -> Iterator[tuple[str, str]]:
         elif choice["kind"] != "select":
             continue
         others = [value for value in options if value != str(choice["value"])]
-        yield from (
-            (choice["name"], value) for value in (others if choice["group"] in WHOLE else others[: VALUES - 1])
-        )
+        yield from ((choice["name"], value) for value in (others if choice["group"] in WHOLE else others[: VALUES - 1]))
 
 
 def around(choice: Mapping[str, Any]) -> list[str]:
@@ -230,7 +235,8 @@ def page_of(path: str, lost: bool = False) -> str:
 <meta property="og:title" content="{html.escape(title)}"><meta property="og:description" content="{html.escape(idea)}">
 <meta property="og:type" content="website"><meta property="og:image" content="{up}pictures/{path}.png">
 <meta name="twitter:card" content="summary_large_image">
-<link rel="icon" href="{up}icon.png"><link rel="stylesheet" href="{up}site.css"><link rel="stylesheet" href="{up}stage.css">
+<link rel="icon" href="{up}icon.png">
+<link rel="stylesheet" href="{up}site.css"><link rel="stylesheet" href="{up}stage.css">
 <link rel="modulepreload" href="{up}stage.js"><script type="module" src="{up}site.js"></script></head>
 <body><div id="site"><div class="wg" data-part="root"></div></div>
 <noscript>Warpglass draws its pictures with JavaScript. Allow it for this page.</noscript></body></html>
