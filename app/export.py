@@ -182,9 +182,8 @@ class Export:
         version = hashlib.sha256(f"{modules.version()} {sorted(self.kept)}".encode()).hexdigest()[:16]
         shell = ["", "site.js", "site.css", "stage.js", "stage.css", "icon.png", "found.json", "site.json", *FONTS]
         files = shell + [f"asked/{path}.gz" for path in self.pages]
-        files += [
-            f"bundles/{moments.entries[n]['bundle']}.gz" for moments in self.pages.values() for n in firsts(moments)
-        ]
+        first = [moments.entries[n]["bundle"] for moments in self.pages.values() for n in {0, *moments.moves}]
+        files += [f"bundles/{bundle}.gz" for bundle in first]
         worker = (SITE / "sw.js").read_text()
         self._text("sw.js", worker.replace("$VERSION", version).replace("$FILES", json.dumps(sorted(set(files)))))
         self._text("site.json", json.dumps(given))
