@@ -9,12 +9,12 @@ const DIM = 0.14, // what a step does not read: plain, as its values mean nothin
 export const FLIGHT = { ease: 'both', passing: true };
 const WORDS = { K: 'keys', V: 'values', S: 'scores', P: 'weights', O: 'output' };
 const LONG = {
-  Q: 'queries: what tokens ask',
-  K: 'keys: what tokens offer',
-  V: 'values: what they carry',
-  S: 'scores: how well they fit',
+  Q: 'queries: they ask',
+  K: 'keys: they answer',
+  V: 'values: they are mixed',
+  S: 'scores: how well both fit',
   P: 'weights: scores as shares',
-  O: 'output: values, mixed',
+  O: 'output: mixed values',
 };
 const MEANING = [
   'Each token has three vectors:',
