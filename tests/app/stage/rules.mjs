@@ -3,12 +3,14 @@ import { access, sharedLoad } from '../../../app/stage/views/buckets_rule.js';
 import { onePass } from '../../../app/stage/views/drag_rule.js';
 import { placeOf } from '../../../app/stage/views/place_rule.js';
 import { traffic } from '../../../app/stage/views/race_rule.js';
+import { bytesOf } from '../../../app/stage/views/sharing_rule.js';
+import { spread } from '../../../app/stage/views/split_rule.js';
 
 let given = '';
 for await (const part of process.stdin) given += part;
 const said = (name, value) => (typeof value === 'number' && !Number.isFinite(value) ? String(value) : value);
 const { rule, cases } = JSON.parse(given);
-const apply = { onePass, placeOf, sharedLoad, access, traffic }[rule];
+const apply = { onePass, placeOf, bytesOf, spread, sharedLoad, access, traffic }[rule];
 console.log(
   JSON.stringify(
     cases.map(values => apply(...values), said),
