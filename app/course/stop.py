@@ -19,11 +19,10 @@ from kernels.errors import WarpglassError
 FOLDER = Path(__file__).parent
 SHELVES = ("", "Depth", "Beyond one kernel")  # "" is the course
 # Of a gain: recorded time, bytes of global memory, latency of a level, cycles in the banks, error of O, sustained time
-# against a rival, the rested time, the times of a chain and of a run of launches, sustained time on several GPUs, and
-# the cycles of a way of a pattern.
+# against a rival, the rested time, the times of a chain and of a run of launches, and sustained time on several GPUs.
 # Counted bytes of the K and V that a kernel reads, least bytes of its launches, sectors of a warp's access, bytes of
 # LSE against P, steps of a server, warps of an SM.
-RECORDED = ("time", "bytes", "latency", "cycles", "error", "duel", "rested", "chain", "ring", "launches", "pattern")
+RECORDED = ("time", "bytes", "latency", "cycles", "error", "duel", "rested", "chain", "ring", "launches")
 KINDS = (*RECORDED, "cache", "moved", "sectors", "serving", "stored", "warps")
 MOST_QUESTIONS, MOST_WORDS = 3, 20  # of a stop, of its idea
 NAME = re.compile(r"(\d\d)_([a-z][a-z_0-9]*)")

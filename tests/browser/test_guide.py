@@ -8,7 +8,7 @@ from browser.stepping import rail
 from playwright.sync_api import expect
 
 LAPTOP, PHONE = {"width": 1280, "height": 720}, {"width": 390, "height": 844}
-STOPS = ["tiling", "memory_hierarchy", "compare"]  # test_course looks at every stop's questions in a large window
+STOPS = ["tiling", "memory_hierarchy", "fusion"]  # test_course looks at every stop's questions in a large window
 HIDDEN = """() => {
   const card = document.querySelector('.wg .guide'), frame = card.querySelector('.body').getBoundingClientRect();
   const out = (node, { top, bottom }) => {
@@ -50,7 +50,7 @@ def test_every_question_stands_whole_in_the_card_beside_the_picture(visit, path)
     assert not page.evaluate(COVERED)
 
 
-@pytest.mark.parametrize("path", ["tiling", "compare", pytest.param("block_table", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("path", ["tiling", "fusion", pytest.param("block_table", marks=pytest.mark.slow)])
 def test_on_a_phone_show_me_leaves_the_picture_in_sight(visit, path):
     page = opened(visit, path, PHONE)
     page.locator(".wg .guide [data-show]").click()
@@ -80,13 +80,12 @@ def test_the_guide_stays_open_until_it_is_closed_the_picture_fits_and_code_leads
 
 
 @pytest.mark.parametrize("size", [(1280, 720), (390, 844), (750, 500)])
-def test_the_rail_shows_the_acts_and_this_stop_without_a_scroll(visit, size):
+def test_the_rail_shows_every_stop_without_a_scroll(visit, size):
     page = visit("/block_table?view=heads", viewport={"width": size[0], "height": size[1]})
     current = page.locator(".wg nav [aria-current=page]:visible")
     expect(current).to_have_text(re.compile("Grouped heads"))
-    expect(page.locator(".wg nav .acts [aria-current]")).to_have_text("Serving")
     page.wait_for_function("""() => {
       const rail = document.querySelector('.wg nav').getBoundingClientRect();
-      return [...document.querySelectorAll('.wg nav :is(.acts a, .stops:not([hidden]) a, .opens-menu)')]
+      return [...document.querySelectorAll('.wg nav :is(.stops a, .opens-menu)')]
         .map(node => node.getBoundingClientRect())
         .every(at => at.left >= rail.left - 1 && at.right <= rail.right + 1 && at.height >= 24); }""")

@@ -1,5 +1,6 @@
 // The way of the course, new checks, the seven checks again, a summary to keep and the papers. Answers
 // stay in this browser.
+import { makeOptions } from '../core/options.js';
 import { button, element, save, way } from '../core/paint.js';
 import { journey } from './journey.js';
 
@@ -71,30 +72,43 @@ const read = text => {
 
 class Card {
   constructor(check, link, choose) {
-    this.check = check;
-    this.options = check.options.map((text, n) =>
-      button(text, () => choose(check, n), { class: 'option', 'data-option': n }),
-    );
+    Object.assign(this, { check, choose });
+    this.options = element('div');
     this.said = element('p', { class: 'reply', role: 'status' });
     this.node = element(
       'li',
       { 'data-check': check.id },
       element('p', { class: 'question' }, check.text),
-      element('div', { class: 'options', role: 'group', 'aria-label': 'Answers' }, ...this.options),
+      this.options,
       this.said,
       element('p', { class: 'back' }, 'The stop: ', link),
     );
+    this.ask();
   }
+  // n: the place of the kept answer, or undefined
   draw(n) {
-    const { answer, reasons, why } = this.check,
-      open = n === undefined;
-    this.node.dataset.state = open ? 'open' : n === answer ? 'right' : 'wrong';
-    this.options.forEach((option, m) => {
-      option.setAttribute('aria-pressed', String(m === n));
-      option.classList.toggle('true', !open && m === answer);
+    const { answer, reasons, why } = this.check;
+    if (n === undefined) {
+      if (this.node.dataset.state !== 'open') this.ask();
+      return;
+    }
+    this.node.dataset.state = n === answer ? 'right' : 'wrong';
+    if (n !== answer) this.shown.cross(n, reasons[n] ?? '');
+    this.shown.tick(answer);
+    this.said.textContent = `${n === answer ? 'Right.' : 'The right answer has a tick.'} ${why}`;
+  }
+  ask() {
+    const { options, answer, reasons } = this.check;
+    let tries = 0;
+    this.node.dataset.state = 'open';
+    this.said.textContent = '';
+    this.shown = makeOptions(options, n => {
+      if (n !== answer) this.shown.cross(n, reasons[n] ?? '');
+      if (this.node.dataset.state !== 'open') return; // who has the answer looks at the others
+      if (n === answer || tries++) this.choose(this.check, n);
+      else this.said.textContent = 'Try once more.';
     });
-    const start = n === answer ? ['Right.'] : ['Not this.', reasons[n] ?? ''];
-    this.said.textContent = open ? '' : [...start, why].filter(Boolean).join(' ');
+    this.options.replaceChildren(this.shown.node);
   }
 }
 

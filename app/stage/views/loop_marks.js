@@ -11,13 +11,17 @@ const NAMES = {
   softmax: ['softmax units', 'softmax'],
 };
 const PIECES = {
-  K: ['copy K', 'keys come'],
-  V: ['copy V', 'values come'],
+  K: ['copy K', 'keys'],
+  V: ['copy V', 'values'],
   S: ['S = Q Kᵀ', 'scores'],
   P: ['softmax', 'weights P'],
   O: ['O = P V', 'output'],
 };
-const INK = '#111';
+/** Black or white, whichever reads better. @param {number[]} fill */
+const inkOn = fill => {
+  const [r, g, b] = fill.map(part => (part / 255) ** 2.2);
+  return 0.2126 * r + 0.7152 * g + 0.0722 * b > 0.18 ? '#111' : '#fff';
+};
 const LANES_OF_A_WARP = 32;
 
 /** @typedef {import('./loop_rule.js').Bar & {flying?: boolean}} Piece */
@@ -40,7 +44,7 @@ const LANES_OF_A_WARP = 32;
  */
 export function loopLayout({ width, height, em }, { units, top, panels }) {
   const narrow = width < 620,
-    left = (narrow ? 4.1 : 8.4) * em,
+    left = (narrow ? 4.9 : 9.2) * em,
     right = narrow ? 4 : 9 * em,
     title = (narrow ? 1.7 : 1.8) * em,
     axis = 1.7 * em,
@@ -119,6 +123,11 @@ export function loopMarks(at, now, paint) {
       const name = panel.recorded && unit === 'tensor' ? ['products', 'products'] : NAMES[unit],
         says = unit === 'copy' && panel.roles ? ['producer copies', 'copy'] : name;
       made.text(`${id} ${unit} is`, [0, lane.y + lane.h / 2 + em / 3, left - 6], says[narrow ? 1 : 0]);
+      if (panel.roles && unit !== 'copy' && !(panel.full && unit === 'tensor'))
+        for (let group = 0; group < groups; group++)
+          made.text(`${id} ${unit} of ${group}`, [left - 5, lane.y + ((group + 0.5) * lane.h) / groups + em / 3], `${group + 1}`, {
+            ...{ align: 'right', bold: true },
+          });
       made.rect(`${id} ${unit} lane`, [left, lane.y, wide, lane.h], { fill: paint.panel });
       if (unit === 'tensor' && !panel.recorded) addRests(made, panel, lane, x, now.length, em, paint);
     }
@@ -269,7 +278,7 @@ function addInstruction(made, at, [rows, depth, columns], paint) {
     half = narrow ? at.width : 0.62 * at.width,
     top = 3.6 * em,
     gap = 0.4 * em,
-    scale = Math.min((at.head - top - 1.4 * em) / (rows + depth), (half - 6 * em) / (depth + columns)),
+    scale = Math.min((at.head - top - 2.4 * em) / (rows + depth), (half - 6 * em) / (depth + columns)),
     inner = top + depth * scale + gap,
     right = depth * scale + gap,
     end = right + columns * scale,

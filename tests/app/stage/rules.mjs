@@ -2,6 +2,7 @@
 import { access, sharedLoad } from '../../../app/stage/views/buckets_rule.js';
 import { onePass } from '../../../app/stage/views/drag_rule.js';
 import { period, schedule, share } from '../../../app/stage/views/loop_rule.js';
+import { placeOf } from '../../../app/stage/views/place_rule.js';
 import { traffic } from '../../../app/stage/views/race_rule.js';
 
 let given = '';
@@ -13,7 +14,7 @@ const loop = (name, times) => {
   const bars = schedule(name, times);
   return { bars, period: period(bars), share: share(bars, times) };
 };
-const apply = { onePass, sharedLoad, access, traffic, loop }[rule];
+const apply = { onePass, placeOf, sharedLoad, access, traffic, loop }[rule];
 console.log(
   JSON.stringify(
     cases.map(values => apply(...values), said),
