@@ -157,7 +157,7 @@ export function loopMarks(at, now, paint) {
         ns = Math.round(bar.end - bar.start).toLocaleString('en');
       // it comes from its place in the schedule before
       const source = before?.bars.find(
-          one => one.part === bar.part && one.tile === bar.tile && one.group === bar.group,
+          one => one.part === bar.part && one.tile === bar.tile && one.group === bar.group && one.start < now.length,
         ),
         first = source && rectOf(source, panel.fell, /** @type {Panel} */ (before));
       made.rect(name, rect, {
@@ -166,11 +166,16 @@ export function loopMarks(at, now, paint) {
         tip: `${who}${piece}, key tile ${bar.tile}${bar.flying ? ', in flight until the wait for it' : ''}\n${ns} ns (${panel.recorded ? 'recorded' : 'modelled'})`,
       });
       if ((!panel.roles && bar.group > 0) || bh < 0.95 * em) continue; // all warpgroups have one text
-      const say = (/** @type {string} */ what, /** @type {number} */ tx, /** @type {number} */ down, more = {}) => {
-        const size = more.size ?? em,
+      const say = (
+        /** @type {string} */ what,
+        /** @type {number} */ tx,
+        /** @type {number} */ down,
+        /** @type {Record<string, any>} */ more,
+      ) => {
+        const { text, size = em } = more,
           style = { ...way, fill: inkOn(rgb(fill)), ...more };
         const enter = first ? { rect: [first[0] + tx - from, first[1] + first[3] / 2 + down, 0, size] } : { alpha: 0 };
-        texts.text(`${name} ${what}`, [tx, by + bh / 2 + down], style.text, { ...style, enter });
+        texts.text(`${name} ${what}`, [tx, by + bh / 2 + down], text, { ...style, enter });
       };
       if (!at.units) {
         say('says', from + 0.6 * em, -0.2 * em, { text: piece, bold: true, size: 1.25 * em });
