@@ -47,7 +47,7 @@ export function rungsLayout({ width, height, em }, meta, wide) {
   const heads = [];
   for (const { id, group: own } of meta.rungs) {
     if (own !== group) {
-      heads.push([own, y + 0.9 * HEAD * 0.75 * row]);
+      heads.push([own, y + HEAD * 0.75 * row - 0.25 * row]);
       y += HEAD * 0.75 * row;
       group = own;
     }
@@ -74,6 +74,15 @@ export function rungsMarks(at, meta, now, paint, wide) {
     made.add('rival', 'line', [rivalAt, at.heads[0][1] + 0.2 * em, 0, at.height - at.heads[0][1] - 0.2 * em], {
       ...{ stroke: paint.text, dash: [5, 4], width: 1.5, ease: 'both' },
     });
+  if (line !== undefined) {
+    const said = `${meta.rungs.find(({ id }) => id === now.rival)?.said}: ${timeOf(line)}`,
+      half = wide(said, true, px) / 2,
+      x = Math.max(half, Math.min(width - half, Math.min(rivalAt, width)));
+    made.text('rival is', [x, px], `${said}${rivalAt > width ? ' \u2192' : ''}`, {
+      ...{ align: 'center', bold: true },
+      ease: 'both',
+    });
+  }
   for (const { id, said, stop, group } of meta.rungs) {
     const y = /** @type {number} */ (at.tops.get(id)),
       base = y + 0.5 * row + 0.36 * px,
@@ -100,11 +109,16 @@ export function rungsMarks(at, meta, now, paint, wide) {
       ...{ fill: ours ? COLOURS.Q : paint.text, alpha: ours ? (isNow ? 1 : 0.55) : id === now.rival ? 0.8 : 0.4 },
       ...{ ease: 'both', enter: { rect: [left, y + (row - high) / 2, 0, high] } },
     });
-    const text = over ? `${shown} \u2192` : factor ? `${shown}, ${factor}` : shown,
+    const strong = isNow || id === now.rival,
+      text = over ? `${shown} \u2192` : factor ? `${shown}, ${factor}` : shown,
       wanted = wide(text, isNow, px),
       within = over || length + wanted + 0.6 * em > room;
+    if (!within && rivalAt > left + length && rivalAt < left + length + wanted + em && id !== now.rival)
+      made.rect(`${id} ground`, [left + length + 0.3 * em, y + 2, wanted + 0.4 * em, row - 4], {
+        ...{ fill: isNow ? paint.panel : paint.background, ease: 'both' },
+      });
     made.text(`${id} time`, [within ? left + length - 0.5 * em : left + length + 0.5 * em, base], text, {
-      ...{ align: within ? 'right' : 'left', bold: isNow, fill: within ? paint.background : paint.text },
+      ...{ align: within ? 'right' : 'left', bold: isNow, fill: within && strong ? paint.background : paint.text },
       ease: 'both',
     });
   }

@@ -43,7 +43,7 @@ class Rung(TypedDict):
 
 
 class TimedProblem(TypedDict):
-    """A problem with its times. said: its sizes, the state of the chip and the recording. us: row -> µs."""
+    """A problem with its times. said: its sizes, the state of the chip and the recording. tokens: in short. us: row -> µs."""
 
     id: str
     said: str
@@ -249,4 +249,5 @@ def _problem(
     names: Row = {"sizes": said, "device": where.device.removeprefix("NVIDIA "), "date": where.date}
     names |= {"peer": "", "name": "", "turns": False, **more}
     us = {name: float(value) for name, value in times.items() if name in RUNGS or name in RIVALS}
-    return {"id": id, "said": WORDS.say("problem", names), "tokens": f"{int(str(sizes['seq_len'])):,}", "us": us}
+    tokens = f"{int(str(sizes['seq_len'])):,}" + (f", {sizes['num_heads']} heads" if id == "long" else "")
+    return {"id": id, "said": WORDS.say("problem", names), "tokens": tokens, "us": us}
