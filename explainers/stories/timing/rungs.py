@@ -11,7 +11,7 @@ import pandas as pd
 
 from explainers.story import questions, stage
 from explainers.story.frames import Frame
-from explainers.story.glossary import BYTES, amount
+from explainers.story.glossary import BYTES, MICROSECONDS, amount
 from explainers.story.words import Row, Words
 from kernels import catalog
 from kernels.core.remembered import of_recordings
@@ -74,7 +74,7 @@ class RungsMeta(TypedDict):
 
 def time(us: float) -> str:
     """A time in at most three digits: 825 µs, 1.03 ms."""
-    return amount(us, ((1e3, "ms"), (1.0, "µs")))
+    return amount(us, MICROSECONDS)
 
 
 def views(taught: Mapping[str, str]) -> tuple[list[stage.View], list[stage.Question]]:
