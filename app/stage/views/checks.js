@@ -65,7 +65,8 @@ const read = text => {
 
 class Card {
   constructor(check, link, choose) {
-    Object.assign(this, { check, choose });
+    this.check = check;
+    this.choose = choose;
     this.options = element('div');
     this.said = element('p', { class: 'reply', role: 'status' });
     this.node = element(

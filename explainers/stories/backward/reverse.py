@@ -1,4 +1,4 @@
-"""The picture `reverse`: the products of the forward run in reverse, one a step, on the numbers of a tile of the run."""
+"""The picture `reverse`: the products of the forward in reverse, one a step, on the numbers of a tile of the run."""
 
 from functools import cache
 from typing import TypedDict

@@ -12,11 +12,23 @@ const part = (rows, columns) => ({ rows, columns }),
   of = (made, ...reads) => reads.map(read => cut(PARTS[made], PARTS[read], [3, 5]));
 
 test('a product of two matrices takes a row and a column, as its formula says', () => {
-  assert.deepEqual(of('dQ', 'dS', 'K'), [[3, null], [null, 5]]); // dS K
-  assert.deepEqual(of('S', 'Q', 'K'), [[3, null], [5, null]]); // Q K^T
-  assert.deepEqual(of('dV', 'P', 'dO'), [[null, 3], [null, 5]]); // P^T dO
+  assert.deepEqual(of('dQ', 'dS', 'K'), [
+    [3, null],
+    [null, 5],
+  ]); // dS K
+  assert.deepEqual(of('S', 'Q', 'K'), [
+    [3, null],
+    [5, null],
+  ]); // Q K^T
+  assert.deepEqual(of('dV', 'P', 'dO'), [
+    [null, 3],
+    [null, 5],
+  ]); // P^T dO
 });
 
 test('a number that is made from single numbers takes these', () => {
-  assert.deepEqual(of('P', 'S', 'LSE'), [[3, 5], [3, 0]]);
+  assert.deepEqual(of('P', 'S', 'LSE'), [
+    [3, 5],
+    [3, 0],
+  ]);
 });

@@ -1,4 +1,4 @@
-"""The picture in reverse: each part of a tile is its formula over the parts that it reads, and no step shows it early."""
+"""The picture in reverse: each part of a tile is its formula over its inputs, and no step shows it early."""
 
 from functools import cache
 

@@ -47,7 +47,9 @@ def test_turns_and_work_come_from_duels_and_say_their_state():
     assert problem("work")["us"]["flash_attn_4 float16"] in set(met.sustained_peer_us)
     assert "At work" in problem("work")["said"] and "ested" not in problem("work")["said"].replace("float", "")
     assert {"13_short", "sdpa_cudnn float16"} <= problem("turns")["us"].keys() and "Rested" in problem("turns")["said"]
-    assert all("Rested" in one["said"] or "rested" in one["said"] or one["id"] == "work" for one in made()[0].meta["problems"])
+    assert all(
+        "Rested" in one["said"] or "rested" in one["said"] or one["id"] == "work" for one in made()[0].meta["problems"]
+    )
 
 
 def test_a_step_shows_rows_of_its_problem_only_and_each_rung_is_next_to_the_one_before():
@@ -59,7 +61,9 @@ def test_a_step_shows_rows_of_its_problem_only_and_each_rung_is_next_to_the_one_
         assert {shown["rung"], shown["rival"], *shown["seen"]} <= times.keys()
         assert len(frame["head"].split()) <= 13 and len(view.meta["frames"]) <= 20
     for before, name in zip(ladder, ladder[1:]):
-        (shown,) = [s for s in view.meta["shown"] if s["rung"] == name and len([*s["seen"]]) and s["most"] == us[before] * 1.05]
+        (shown,) = [
+            s for s in view.meta["shown"] if s["rung"] == name and len([*s["seen"]]) and s["most"] == us[before] * 1.05
+        ]
         assert ladder[ladder.index(name) + 1 :] == [one for one in ladder if one not in shown["seen"]]
 
 

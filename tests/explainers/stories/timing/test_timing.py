@@ -1,6 +1,5 @@
 """The stage of times: its sentences, tables, questions and report."""
 
-import math
 import re
 from dataclasses import replace
 
