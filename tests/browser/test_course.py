@@ -326,21 +326,20 @@ def test_who_wants_no_motion_is_shown_none(visit):
     assert step_of(page) == page.evaluate("window.clock.count") - 1  # the end, at rest
 
 
-# ---- the last stop ----
+# ---- the checks ----
 
 
-def test_the_checks_are_asked_again_and_one_sentence_of_each_stop_is_saved(visit):
-    page = visit("/checks?stop=checks", viewport=LAPTOP)
+def test_the_checks_are_asked_and_one_sentence_of_each_stop_is_saved(visit):
+    page = visit("/checks", viewport=LAPTOP)
     cards = page.locator(".wg .checks .asked > li")
     asked = cards.count()
-    assert asked == len(checks()) + sum(name.startswith("check_") for stop in STOPS for name in stop.questions)
+    assert asked == len(checks()) == 7
     for n, card in enumerate(cards.all()):
         card.locator(".option").nth(n % 3).click()
         state = card.get_attribute("data-state")
         assert card.locator(".reply").inner_text().startswith("Right." if state == "right" else "Not this.")
     right = page.locator('.wg .checks [data-state="right"]').count()
     expect(page.locator(".wg .checks .result")).to_have_text(f"{right} of {asked} are right.")
-    assert page.evaluate(KEPT)["checks"]["all"]
     page.locator(".wg .checks summary").click()
     with page.expect_download() as saved:
         page.get_by_role("button", name="Save as text").click()
@@ -350,5 +349,5 @@ def test_the_checks_are_asked_again_and_one_sentence_of_each_stop_is_saved(visit
     expect(page.locator(".wg .checks .result")).to_have_text(f"{right} of {asked} are right.")  # kept in this browser
     page.get_by_role("button", name="Start again").click()
     assert page.locator('.wg .checks [data-state="open"]').count() == asked
-    page.locator('.wg .checks [data-check="check_q_shared"] .back a').click()
-    at_stop(page, next(stop for stop in STOPS if "check_q_shared" in stop.questions))
+    page.locator('.wg .checks [data-check="rescale"] .back a').click()
+    at_stop(page, next(stop for stop in STOPS if stop.name == "one_pass"))
