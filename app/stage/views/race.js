@@ -62,7 +62,7 @@ export default function (host, { meta }, context) {
     const { store, keep } = ways(),
       whole = total(store),
       sums = keysRead(chosen.tokens, chosen.height, chosen.causal),
-      found = record(),
+      found = record() || null,
       square = 2 * squareOf(),
       amount = (/** @type {number} */ bytes) => `${three(bytes / 1e9)} GB`,
       ms = (/** @type {number} */ value) => `${three(value)} ms`;
@@ -132,7 +132,7 @@ export default function (host, { meta }, context) {
     filled(words[name], values);
   function sentence() {
     if (clock.step !== HAND || !touched) return '';
-    const found = record(),
+    const found = record() || null,
       square = 2 * squareOf(),
       values = {
         ...{
