@@ -271,7 +271,7 @@ const UNITS = {
   ],
   us: [
     [1000, 'ms'],
-    [1, 'us'],
+    [1, '\u00b5s'],
   ],
 };
 /** @type {(share: number, text: string) => Element} */

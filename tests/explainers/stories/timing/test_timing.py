@@ -188,9 +188,9 @@ def test_the_price_of_a_conflict_is_told_beside_the_kernel_without_padding(const
     assert sweep.labels == ["02_tiled", "03_flash"] and sweep.sizes == [0, 4] and sweep.baselines[0] == sweeps.ITSELF
     one = Shown(sweep, sweeps.ITSELF, (), {})
     assert [frame["sentence"] for frame in stage_of(one)["frames"]] == [
-        "PAD_K 0: 03_flash takes 300 us. 02_tiled takes 600 us.",
-        "PAD_K 4: 03_flash takes 100 us, 3.0 times as fast as itself at PAD_K 0. "
-        "02_tiled takes 200 us, 3.0 times as fast as itself at PAD_K 0.",
+        "PAD_K 0: 03_flash takes 300 µs. 02_tiled takes 600 µs.",
+        "PAD_K 4: 03_flash takes 100 µs, 3.0 times as fast as itself at PAD_K 0. "
+        "02_tiled takes 200 µs, 3.0 times as fast as itself at PAD_K 0.",
     ]
     beside = sweep.compared("02_tiled")
     assert beside[beside["name"] == "03_flash"].speedup.tolist() == [2, 2]
