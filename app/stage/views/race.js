@@ -69,16 +69,16 @@ export default function (host, { meta }, context) {
     /** @type {import('./race_marks.js').Fact[][] | null} */
     const facts = found && [
       [
-        ['torch, unfused', 1, ms(found.unfused)],
+        ['time, torch unfused', 1, ms(found.unfused)],
         ['memory in use', 1, amount(found.held[0]), 0.6],
         chosen.causal
           ? ['computes the grey half, too', -1, '']
-          : ['of that, S and P', square / found.held[0], amount(square), 0.6],
+          : ['of it, S and P', square / found.held[0], amount(square), 0.6],
       ],
       [
-        ['FlashAttention-2', found.flash / found.unfused, ms(found.flash)],
+        ['time, FlashAttention-2', found.flash / found.unfused, ms(found.flash)],
         ['memory in use', found.held[1] / found.held[0], amount(found.held[1]), 0.6],
-        ['cuDNN', found.cudnn / found.unfused, ms(found.cudnn)],
+        ['time, cuDNN', found.cudnn / found.unfused, ms(found.cudnn)],
       ],
     ];
     const why = fill(chosen.height === meta.height ? 'none' : 'none_height', {
