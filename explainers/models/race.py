@@ -60,7 +60,7 @@ class RaceMeta(TypedDict):
     parts: tensor -> its name and meaning.
     example: words of a short text.
     words: the sentences under a hand. {name} stands for a value.
-    recorded: the source of times and memory, or "".
+    recorded, where: the source of times and memory, in a sentence and in short, or "".
     """
 
     frames: list[Frame]
@@ -74,6 +74,7 @@ class RaceMeta(TypedDict):
     example: list[str]
     words: dict[str, str]
     recorded: str
+    where: str
 
 
 def view(phases: Sequence[str] = PHASES) -> stage.View:
@@ -96,6 +97,7 @@ def view(phases: Sequence[str] = PHASES) -> stage.View:
         "example": WORDS.say("example", {}).split(),
         "words": WORDS.table("hand"),
         "recorded": WORDS.say("recorded", place) if where else "",
+        "where": WORDS.say("where", place) if where else "",
     }
     return stage.View("race", "race", "The race", {**meta, "clock": True, "state": []})
 

@@ -154,7 +154,7 @@ def test_the_card_says_where_the_idea_leads_at_its_end(visit):
 
 
 def test_a_chart_covers_its_words_and_marks(visit):
-    page = visit("/memory_hierarchy", viewport=LAPTOP)
+    page = visit("/memory_hierarchy?picture=latency", viewport=LAPTOP)
     page.wait_for_function("window.clock.views[0]?.vega")
     page.evaluate("window.clock.cover({ covers: [{ space: 'shared' }] })")
     expect(page.locator(".wg .chart .patch")).to_have_text("?")

@@ -246,7 +246,7 @@ export class App {
     this.header.marks(progress());
   }
   presents() {
-    return this.story.path !== 'start' && this.present.toggle();
+    return this.present.toggle();
   }
   // A follower of a class goes elsewhere.
   byHand() {

@@ -54,7 +54,9 @@ export default function (host, { meta }, context) {
   /** The share of the left side's bytes at a step: after each of its stages. */
   function shareAt(/** @type {number} */ step) {
     const { store } = ways();
-    return total(store.slice(0, Math.max(0, step - FIRST + 1))) / total(store);
+    const ended = Math.max(0, step - FIRST + 1),
+      moved = total(store.slice(0, ended));
+    return (ended && ended < store.length ? moved - 1 : moved) / total(store); // a stage rests in its last tile
   }
   function look() {
     const { store, keep } = ways(),
@@ -64,18 +66,18 @@ export default function (host, { meta }, context) {
       square = 2 * squareOf(),
       amount = (/** @type {number} */ bytes) => `${three(bytes / 1e9)} GB`,
       ms = (/** @type {number} */ value) => `${three(value)} ms`;
-    /** @type {[string, number, string][][] | null} */
+    /** @type {import('./race_marks.js').Fact[][] | null} */
     const facts = found && [
       [
         ['torch, unfused', 1, ms(found.unfused)],
-        ['memory in use', 1, amount(found.held[0])],
+        ['memory in use', 1, amount(found.held[0]), 0.6],
         chosen.causal
           ? ['computes the grey half, too', -1, '']
-          : ['S and P of it', square / found.held[0], amount(square)],
+          : ['of that, S and P', square / found.held[0], amount(square), 0.6],
       ],
       [
         ['FlashAttention-2', found.flash / found.unfused, ms(found.flash)],
-        ['memory in use', found.held[1] / found.held[0], amount(found.held[1])],
+        ['memory in use', found.held[1] / found.held[0], amount(found.held[1]), 0.6],
         ['cuDNN', found.cudnn / found.unfused, ms(found.cudnn)],
       ],
     ];
@@ -83,16 +85,23 @@ export default function (host, { meta }, context) {
       tokens: number(chosen.tokens),
       height: chosen.height,
     });
-    const side = (/** @type {import('./race_rule.js').Moved[][]} */ stages, /** @type {number} */ n) => {
+    const side = (/** @type {import('./race_rule.js').Moved[][]} */ stages) => {
       const all = total(stages),
         bytes = Math.min(whole * share, all),
         state = after(stages, bytes);
       return { bytes, all, ...state, ...placeOf(sums, state.share), done: whole * share >= all - 0.5 };
     };
     return {
-      ...{ whole, tiles: sums.length - 1, parts, gone: words.gone },
+      ...{
+        whole,
+        tiles: sums.length - 1,
+        parts,
+        gone: words.gone,
+        memory: fill('memory', { heads: job.batch * job.heads }),
+        recorded: meta.where,
+      },
       facts: clock.step < TIMES ? null : (facts ?? [[[why, -1, '']], []]),
-      sides: [side(store, 0), side(keep, 1)],
+      sides: [side(store), side(keep)],
       says: saying(whole),
     };
   }
@@ -144,6 +153,7 @@ export default function (host, { meta }, context) {
     if (!dragging) tokens.value = Math.log2(chosen.tokens);
     tokens.setAttribute('aria-valuetext', `${number(chosen.tokens)} tokens`);
     causal.checked = chosen.causal;
+    more.toggleAttribute('inert', clock.step !== HAND);
     for (const one of heights.children)
       one.setAttribute('aria-pressed', String(Number(one.dataset.height) === chosen.height));
   }
@@ -199,12 +209,12 @@ export default function (host, { meta }, context) {
   };
   causal.onchange = () => change({ causal: causal.checked });
   const label = (/** @type {any[]} */ ...parts) => element('label', {}, ...parts);
+  const more = element('span', { class: 'group' }, 'rows of a tile ', heights, label(causal, ' causal'));
   const controls = element(
     'div',
     { class: 'hands', role: 'group', 'aria-label': 'The race' },
     label(count, ' tokens ', tokens, marks),
-    element('span', { class: 'group' }, 'rows of a tile ', heights),
-    label(causal, ' causal'),
+    ...(phases.includes('hand') ? [more] : []),
   );
 
   // ---- the canvas and the clock ----
@@ -227,7 +237,7 @@ export default function (host, { meta }, context) {
     },
     marks: (/** @type {{paint: Paint}} */ { paint }) =>
       phases[clock.step] === 'words'
-        ? askingMarks(at, { asked, parts, words: meta.example, says: words.example }, paint)
+        ? askingMarks(at, { asked, parts, words: meta.example, says: words.example })
         : raceMarks(at, { ...chosen, ...look(), drawn: 2 ** drawn.value }, paint),
     label: (/** @type {number} */ step) => `${frames[step].title}. ${frames[step].sentence}`,
   });

@@ -23,7 +23,8 @@ export function raceLayout({ width, height, em }) {
     line = 1.55 * em,
     card = { y: top + room - FACTS * line - 1.1 * em, h: FACTS * line + 0.7 * em },
     head = 1.9 * em + 2 * (1.45 * em + GAP), // above the square
-    side = Math.max(Math.min(0.5 * half, card.y - top - head - 1.5 * em), 0.3 * room),
+    across = Math.min(0.62 * half, half - 2 * (1.45 * em + GAP) - 2.6 * em), // next to the strips
+    side = Math.max(Math.min(across, card.y - top - head - 1.5 * em), 0.3 * room),
     scale = side / 2048; // pixels of a token
   return {
     ...{ width, height: top + room, em, half, narrow, big, bar, card, line, top, scale },
@@ -33,7 +34,7 @@ export function raceLayout({ width, height, em }) {
 }
 
 /** @typedef {ReturnType<typeof raceLayout>} Layout */
-/** @typedef {[name: string, share: number, value: string]} Fact share: of the longest bar, -1 without a bar */
+/** @typedef {[name: string, share: number, value: string, alpha?: number]} Fact share: of the longest bar, -1 without a bar */
 /**
  * @typedef {object} Side
  * @property {number} bytes moved so far
@@ -48,7 +49,7 @@ export function raceLayout({ width, height, em }) {
  * @param {Layout} at
  * @param {{tokens: number, drawn: number, height: number, causal: boolean, tiles: number, whole: number,
  *   sides: Side[], says: (bytes: number) => [string, string], parts: Record<string, string>,
- *   facts: Fact[][] | null, gone: string}} now drawn: tokens on their way
+ *   facts: Fact[][] | null, gone: string, memory: string, recorded: string}} now drawn: tokens on their way
  * @param {Paint} paint
  */
 export function raceMarks(at, now, paint) {
@@ -56,8 +57,9 @@ export function raceMarks(at, now, paint) {
   made.rect('memory', [0, at.top, at.width, at.height - at.top], { fill: paint.panel });
   now.sides.forEach((side, n) => addSide(made, at, now, side, n, paint));
   made.add('border', 'line', [at.half, at.top, 0, at.height - at.top], { stroke: paint.border, width: 2 });
-  if (!at.narrow) made.text('memory is', [at.width - at.pad, at.top + 1.3 * at.em], 'memory', { align: 'right' });
-  if (now.facts) addFacts(made, at, now.facts, paint);
+  if (at.half > 36 * at.em)
+    made.text('memory is', [at.width - at.pad, at.top + 1.3 * at.em], now.memory, { align: 'right' });
+  if (now.facts) addFacts(made, at, now.facts, now.recorded, paint);
   return made.list;
 }
 
@@ -65,16 +67,16 @@ export function raceMarks(at, now, paint) {
  * The words of a short text ask each other, one after the other.
  * @param {Layout} at
  * @param {{asked: number, parts: Record<string, string>, words: string[], says: string}} now asked: from 0 to 1
- * @param {Paint} paint
  */
-export function askingMarks(at, { asked, parts, words, says }, paint) {
+export function askingMarks(at, { asked, parts, words, says }) {
   const made = new Marks(at.em),
-    { em, narrow, width, height } = at,
+    { em, width, height } = at,
+    narrow = width < 45 * em,
     count = words.length,
     text = narrow ? em : 1.3 * em, // its size
     box = 2 * text, // a word's height, and half of its least width
     thin = 1.1 * text,
-    legend = narrow ? 0 : 21 * text,
+    legend = narrow ? 0 : 18 * text,
     under = narrow ? FLOW.length * 1.8 * text + 2 * text : 0,
     corner = [box * 1.7 + thin + 2 * GAP, box + thin + 2 * GAP],
     side = Math.min(width - legend - corner[0] - 3 * text, height - under - corner[1] - 2.2 * text, 34 * em),
@@ -89,7 +91,7 @@ export function askingMarks(at, { asked, parts, words, says }, paint) {
     /** @type {number[]} */ rect,
     /** @type {boolean} */ on,
   ) => {
-    made.rect(`${tensor} ${n}`, rect, { fill: COLOURS[tensor], alpha: on ? 1 : 0.55 });
+    made.rect(`${tensor} ${n}`, rect, { fill: COLOURS[tensor], alpha: on ? 1 : 0.7 });
     const place = /** @type {[number, number, number]} */ ([
       rect[0] + rect[2] / 2,
       rect[1] + rect[3] / 2 + 0.35 * text,
@@ -105,7 +107,7 @@ export function askingMarks(at, { asked, parts, words, says }, paint) {
     word('K', n, [across, y - corner[1], cell - 2, box], asked >= 1 || n <= column);
     made.rect(`V ${n}`, [across, y - thin - GAP, cell - 2, thin], {
       fill: COLOURS.V,
-      alpha: asked >= 1 || n <= column ? 1 : 0.55,
+      alpha: asked >= 1 || n <= column ? 1 : 0.7,
     });
     word('Q', n, [x - corner[0], down, box * 1.7, cell - 2], asked >= 1 || n === row);
     made.rect(`O ${n}`, [x - thin - GAP, down, thin, cell - 2], { fill: COLOURS.O, alpha: n < row ? 1 : PALE });
@@ -137,8 +139,8 @@ export function askingMarks(at, { asked, parts, words, says }, paint) {
   return made.list;
 }
 
-/** Recorded figures over the lower end of memory. @type {(made: Marks, at: Layout, facts: Fact[][], paint: Paint) => void} */
-function addFacts(made, at, facts, paint) {
+/** Recorded figures over the lower end of memory. @type {(made: Marks, at: Layout, facts: Fact[][], recorded: string, paint: Paint) => void} */
+function addFacts(made, at, facts, recorded, paint) {
   const { em, card, half, pad, narrow, line } = at,
     alone = !facts[1].length; // one sentence in place of figures
   facts.forEach((rows, n) => {
@@ -147,14 +149,19 @@ function addFacts(made, at, facts, paint) {
       left = n * half + pad,
       wide = alone ? 2 * half - 2 * pad : half - 2 * pad;
     made.rect(`card ${n}`, [left, card.y, wide, card.h], { fill: paint.background, stroke: paint.border });
-    rows.forEach(([name, share, says], row) => {
+    if (n && !narrow)
+      made.text('recorded', [left + wide - inset, card.y + 0.35 * em + (FACTS - 0.28) * line], recorded, {
+        align: 'right',
+        size: 0.9 * em,
+      });
+    rows.forEach(([name, share, says, alpha = 1], row) => {
       const y = card.y + 0.35 * em + (row + 0.72) * line,
         from = left + inset + (narrow ? 0 : 9.5 * em),
         most = left + wide - from - (narrow ? inset : 6.5 * em),
         long = Math.max(2, share * most);
       if (share >= 0)
         made.rect(`time ${n} ${row}`, [from, y - 0.82 * em, long, 1.1 * em], {
-          ...{ fill: paint.text, alpha: narrow ? 0.2 : 1 },
+          ...{ fill: paint.text, alpha: narrow ? 0.3 * alpha : alpha },
         });
       made.text(`fact ${n} ${row}`, [alone ? half : left + inset, y + (alone ? line : 0)], name, {
         align: alone ? 'center' : 'left',
@@ -179,6 +186,10 @@ function addSide(made, at, now, side, n, paint) {
     ...{ bold: true, size: narrow ? 1.25 * em : 0.85 * at.big, align: narrow ? 'left' : 'right' },
     ...{ datum: { kind: 'moved', side: n }, tip: `${value} ${unit} moved, modelled` },
   });
+  if (n || !narrow)
+    made.text(`moved ${n} is`, [narrow ? left + wide : left + wide - 10.6 * em, place[1]], 'modelled', {
+      ...{ size: 0.9 * em, align: 'right' },
+    });
   made.rect(`bar ${n}`, [left, bar.y, wide, bar.h], { fill: paint.panel });
   let x = left;
   for (const tensor of ORDER) {
@@ -219,7 +230,12 @@ function addMemory(made, at, now, side, n, paint) {
   bar('K', [x, y - corner, size, strip]);
   bar('V', [x, y - strip - GAP, size, strip]);
   bar('Q', [x - corner, y, strip, size]);
-  bar('O', [x - strip - GAP, y, strip, size], PALE);
+  if (turn < 2 || !rows) bar('O', [x - strip - GAP, y, strip, size], PALE);
+  else
+    made.rect(`pale ${n}`, [x - strip - GAP, y, strip, Math.min(size, at.height - y)], {
+      fill: COLOURS.O,
+      alpha: PALE,
+    });
   bar('O', [x - strip - GAP, y, strip, turn >= 2 ? rows : 0]);
   const common = { clip, size, em, causal: now.causal, line: paint.border, light: paint.background };
   const end = now.facts ? at.card.y : at.height; // of the part of memory in sight
@@ -404,7 +420,7 @@ export const RACE_KINDS = {
         at = right
           ? left + box + 8
           : left - 8 - room > clip[0]
-            ? left - 8 - room
+            ? Math.min(left - 8, clip[0] + clip[2] - 4) - room
             : Math.max(clip[0] + 2, clip[0] + clip[2] - room - 4),
         middle = up + box / 2 + (right || left - 8 - room > clip[0] ? 0 : box / 2 + 1.2 * em);
       g.fillStyle = light;

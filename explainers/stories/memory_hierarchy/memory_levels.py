@@ -106,10 +106,11 @@ def waits(table: pd.DataFrame) -> dict[tuple[str, int], float]:
     """Returns (space, working set) -> the cycles of one load for people: within a tenth of a level, its one figure."""
     levels = [float(figure) for figure in plateaus(table).cycles[: len(LEVELS)].dropna()]
 
-    def of(cycles: float) -> float:
-        return next((level for level in levels if abs(cycles / level - 1) <= NEAR), cycles)
+    def of(space: str, cycles: float) -> float:
+        near = (level for level in levels if space in STEPPED and abs(cycles / level - 1) <= NEAR)
+        return next(near, cycles)
 
-    return {key: of(cycles) for key, (cycles, _) in latencies(table).items()}
+    return {(space, size): of(space, cycles) for (space, size), (cycles, _) in latencies(table).items()}
 
 
 @dataclass(frozen=True)

@@ -190,16 +190,17 @@ def bandwidth_frames(table: pd.DataFrame, line: str = "") -> list[dict[str, obje
 def states(table: pd.DataFrame) -> list[stage.State]:
     """The strip: the levels with their cycles, marked at the steps in each. Everything also has the other figures."""
     at, met = stairs(table), levels_met(table)
-    cycles, ns = waits(table), {key: ns for key, (_, ns) in latencies(table).items()}
+    cycles = waits(table)
+    ns = {size: ns for (space, size), (_, ns) in latencies(table).items() if space == "through_l1"}
 
-    def figures(space: str, known: dict[tuple[str, int], float] = cycles) -> list[float | None]:
-        return [round(known[space, size], 1) if (space, size) in known else None for size in at]
+    def figures(space: str) -> list[int | None]:
+        return [round(cycles[space, size]) if (space, size) in cycles else None for size in at]
 
     bandwidth = [nearest_bandwidth(table, size) for size in at]
     said = [f"{b[0]:,.0f} GB/s at {bytes_said(b[1])}" if b else "no stream of this size" for b in bandwidth]
     found = [
         stage.State("this load", figures("through_l1"), "cycles", colour=COLOURS[SPACES["through_l1"]], deep=True),
-        stage.State("in time", figures("through_l1", ns), "ns", deep=True),
+        stage.State("in time", [round(ns[size], 1) if size in ns else None for size in at], "ns", deep=True),
         *(
             stage.State(name, figures(space), "cycles", colour=COLOURS[SPACES[space]], deep=True)
             for space, name in OTHERS.items()

@@ -105,7 +105,7 @@ def test_the_way_of_the_course_has_padding_as_a_step_of_its_own():
 def test_other_kinds_are_the_recorded_ones():
     (before,), _ = rows("cycles", stride=32, WIDTH=4, PAD=0, SWIZZLE=0, MATRICES=0)
     assert f"takes {before['cycles']:.3g} cycles" in gains.told(STOPS["banks"], current()).wins
-    (far,), _ = rows("hierarchy", kind="latency", space="from_l2", working_set=268435456)
+    (far,), _ = rows("hierarchy", kind="latency", space="from_l2", working_set=134217728)
     assert f"{far['cycles']:.3g} cycles" in gains.told(STOPS["levels"], current()).wins
     duels, _ = rows("duels", name="12_optimistic", peer="flash_attn_4", seq_len=4096, head_dim=128, SHARE="2")
     pairs = [(row["sustained_peer_us"], row["sustained_us"]) for row in duels]

@@ -2,13 +2,19 @@
 import { access, sharedLoad } from '../../../app/stage/views/buckets_rule.js';
 import { onePass } from '../../../app/stage/views/drag_rule.js';
 import { placeOf } from '../../../app/stage/views/place_rule.js';
+import { period, schedule, share } from '../../../app/stage/views/loop_rule.js';
 import { traffic } from '../../../app/stage/views/race_rule.js';
 
 let given = '';
 for await (const part of process.stdin) given += part;
 const said = (name, value) => (typeof value === 'number' && !Number.isFinite(value) ? String(value) : value);
 const { rule, cases } = JSON.parse(given);
-const apply = { onePass, placeOf, sharedLoad, access, traffic }[rule];
+/** The bars of a schedule, its period and its share. */
+const loop = (name, times) => {
+  const bars = schedule(name, times);
+  return { bars, period: period(bars), share: share(bars, times) };
+};
+const apply = { onePass, placeOf, sharedLoad, access, traffic, loop }[rule];
 console.log(
   JSON.stringify(
     cases.map(values => apply(...values), said),
