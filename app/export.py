@@ -181,7 +181,9 @@ class Export:
             shutil.copy(font, self._place(name))
         version = hashlib.sha256(f"{modules.version()} {sorted(self.kept)}".encode()).hexdigest()[:16]
         shell = ["", "site.js", "site.css", "stage.js", "stage.css", "icon.png", "found.json", "site.json", *FONTS]
-        files = shell + [f"asked/{path}.gz" for path in self.pages]
+        files = (
+            shell + [f"{path}/" for path in self.pages if path != "start"] + [f"asked/{path}.gz" for path in self.pages]
+        )
         first = [moments.entries[n]["bundle"] for moments in self.pages.values() for n in {0, *moments.moves}]
         files += [f"bundles/{bundle}.gz" for bundle in first]
         worker = (SITE / "sw.js").read_text()
