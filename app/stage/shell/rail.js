@@ -75,7 +75,8 @@ function makeMore(app) {
     ...group('Tools', pages.filter(({ path }) => !paths.has(path)).map(ofPage)),
     ...group('Your choices on another page', pages.filter(({ path }) => paths.has(path)).map(ofPage)),
   );
-  const opener = button('More pages', null, { class: 'opens-menu' });
+  const opener = button('More', null, { class: 'opens-menu' });
+  opener.append(element('span', {}, ' pages'));
   opens(opener, list, { onOpen: () => list.querySelector('a').focus() });
   return {
     node: element('div', { class: 'with-menu' }, opener, list),

@@ -1,21 +1,20 @@
-// The way of the course, new checks, the seven checks again, a summary to keep and the papers. Answers
-// stay in this browser.
+// The seven checks, a summary to keep and the papers. Answers stay in this browser.
+import { makeOptions } from '../core/options.js';
 import { button, element, save, way } from '../core/paint.js';
-import { journey } from './journey.js';
 
 const KEPT = 'warpglass-checks'; // check -> the place of the chosen option
 
 export default function (host, { meta }, { clock, kept, keep, open }) {
-  const { steps, said, source, checks, stops, papers } = meta,
+  const { checks, stops, papers } = meta,
     byName = new Map(stops.map(stop => [stop.name, stop]));
   const chosen = read(kept(KEPT)),
     result = element('p', { class: 'result', role: 'status' });
-  const leadTo = ({ name, number, title, story, query }, label = title) =>
+  const leadTo = ({ name, number, title, story, query }) =>
     way(
       `${story}?${new URLSearchParams(query)}`,
       () => open(story, query),
       { 'data-stop': name },
-      `${number} ${label}`,
+      number ? `${number} ${title}` : title,
     );
   const choose = (check, n) => {
     chosen[check.id] = n;
@@ -26,10 +25,6 @@ export default function (host, { meta }, { clock, kept, keep, open }) {
     clock.dispatchEvent(new CustomEvent('answered', { detail: { done, all: done.length === ids.length } }));
   };
   const cards = checks.map(check => new Card(check, leadTo(byName.get(check.stop)), choose));
-  const asked = (title, which) => [
-    element('h3', {}, title),
-    element('ol', { class: 'asked' }, ...cards.filter(({ check }) => which(check)).map(({ node }) => node)),
-  ];
   const draw = () => {
     for (const card of cards) card.draw(chosen[card.check.id]);
     const answered = checks.filter(({ id }) => id in chosen),
@@ -49,10 +44,9 @@ export default function (host, { meta }, { clock, kept, keep, open }) {
     element(
       'div',
       { class: 'checks', tabindex: '0', role: 'region', 'aria-label': 'The checks' },
-      journey(steps, said, source, (stop, label) => leadTo(byName.get(stop), label)),
       element('div', { class: 'score' }, result, again),
-      ...asked('New questions', check => check.new),
-      ...asked('Seven questions of the course again', check => !check.new),
+      element('h3', {}, 'Seven questions, with new numbers'),
+      element('ol', { class: 'asked' }, ...cards.map(({ node }) => node)),
       summary(stops, papers, leadTo),
       reading(papers),
     ),
@@ -72,29 +66,43 @@ const read = text => {
 class Card {
   constructor(check, link, choose) {
     this.check = check;
-    this.options = check.options.map((text, n) =>
-      button(text, () => choose(check, n), { class: 'option', 'data-option': n }),
-    );
+    this.choose = choose;
+    this.options = element('div');
     this.said = element('p', { class: 'reply', role: 'status' });
     this.node = element(
       'li',
       { 'data-check': check.id },
       element('p', { class: 'question' }, check.text),
-      element('div', { class: 'options', role: 'group', 'aria-label': 'Answers' }, ...this.options),
+      this.options,
       this.said,
       element('p', { class: 'back' }, 'The stop: ', link),
     );
+    this.ask();
   }
+  // n: the place of the kept answer, or undefined
   draw(n) {
-    const { answer, reasons, why } = this.check,
-      open = n === undefined;
-    this.node.dataset.state = open ? 'open' : n === answer ? 'right' : 'wrong';
-    this.options.forEach((option, m) => {
-      option.setAttribute('aria-pressed', String(m === n));
-      option.classList.toggle('true', !open && m === answer);
+    const { answer, reasons, why } = this.check;
+    if (n === undefined) {
+      if (this.node.dataset.state !== 'open') this.ask();
+      return;
+    }
+    this.node.dataset.state = n === answer ? 'right' : 'wrong';
+    if (n !== answer) this.shown.cross(n, reasons[n] ?? '');
+    this.shown.tick(answer);
+    this.said.textContent = `${n === answer ? 'Right.' : 'The right answer has a tick.'} ${why}`;
+  }
+  ask() {
+    const { options, answer, reasons } = this.check;
+    let tries = 0;
+    this.node.dataset.state = 'open';
+    this.said.textContent = '';
+    this.shown = makeOptions(options, n => {
+      if (n !== answer) this.shown.cross(n, reasons[n] ?? '');
+      if (this.node.dataset.state !== 'open') return; // who has the answer looks at the others
+      if (n === answer || tries++) this.choose(this.check, n);
+      else this.said.textContent = 'Try once more.';
     });
-    const start = n === answer ? ['Right.'] : ['Not this.', reasons[n] ?? ''];
-    this.said.textContent = open ? '' : [...start, why].filter(Boolean).join(' ');
+    this.options.replaceChildren(this.shown.node);
   }
 }
 
