@@ -1,7 +1,6 @@
 """Registers: the lanes with the parts of a row, and the rest of the work for shared memory."""
 
 from dataclasses import replace
-from typing import Any
 
 import pandas as pd
 
@@ -10,13 +9,12 @@ from explainers.models.softmax_rows import Row
 from explainers.stories.registers import holders, lanes, shuffles
 from explainers.story import axes, picture, stage
 from explainers.story.base import Runner, Story
-from explainers.story.stage import Block, Question, Stage
+from explainers.story.stage import Block, Stage
 from explainers.story.words import Words
 from kernels.build import Mode, build
 from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
 from kernels.errors import WarpglassError
-from kernels.run.results import Run
 from kernels.trace.kinds import READS
 
 WORDS = Words.of(str(__package__))
@@ -50,7 +48,7 @@ class Registers(Story[Row]):
             step=holders.first_held(own, subject.row),
             offer=softmax_rows.offer(run, runner),
             summary=WORDS.say("summary", reads_of_k(tiles)),
-            questions=questions(run, tiles, bool(walk)),
+            questions=WORDS.questions({}, len(matrices.frames) - 1) if walk else [],
         )
 
 
@@ -63,27 +61,6 @@ def reads_of_k(tiles: tiling.Tiling) -> dict[str, int]:
     times = shared / loaded if loaded else 0.0
     whole = times >= 1.5 and abs(times - round(times)) <= 0.01
     return {"shared": shared, "loaded": loaded, "again": round(times) if whole else 0}
-
-
-def questions(run: Run, tiles: tiling.Tiling, shuffles: bool) -> list[Question]:
-    """The questions about a row's lanes and the memories. Their answers come from the launch and the trace.
-
-    shuffles: whether the picture shows the shuffles of a row.
-    """
-    weights = [holders.weight_bytes(tiles, frame) for frame in tiles.frames]
-    last = len(tiles.frames) - 1
-    data: dict[str, Any] = {
-        **reads_of_k(tiles),
-        "shuffles": shuffles,
-        "rows": tiles.rows[1] - tiles.rows[0],
-        "threads": run.request.plan.launches[-1].threads,
-        "last_scores": max((n for n, frame in enumerate(tiles.frames) if frame["scores"]), default=last),
-        "held": max(weights),
-        "stored_p": tiling.bytes_stored(run).get("P", 0),
-        "size": tiling.scores_size(run),
-        "weighed": next((n for n, size in enumerate(weights) if size), last),
-    }
-    return WORDS.questions(data, last)
 
 
 def kernels_tab(subject: Row, others: list[Request], arch: str, runner: Runner) -> list[Block]:
