@@ -7,14 +7,14 @@ const GAP = 4; // pixels between two pages
 const NOW = PALETTE.wavefronts.now;
 
 /** @typedef {{name: string, colour: string, tokens: number, first: number, table: number[]}} Held */
-/** @typedef {ReturnType<typeof placeLayout>} Layout */
-/** @typedef {ReturnType<typeof import('./place_rule.js').placeOf> & {token: number}} Spot */
+/** @typedef {ReturnType<typeof slotsLayout>} Layout */
+/** @typedef {ReturnType<typeof import('./slots_rule.js').placeOf> & {token: number}} Spot */
 
 /**
  * @param {{width: number, height: number, em: number}} size of the pane
  * @param {{pages: number, size: number, rows: number}} of memory, and the most rows of a sequence
  */
-export function placeLayout({ width, height, em }, { pages, size, rows }) {
+export function slotsLayout({ width, height, em }, { pages, size, rows }) {
   const narrow = width < 40 * em,
     head = 3 * em, // of memory and of the sequence: a title, and the numbers of the slots
     label = 4.6 * em, // of a page
@@ -60,7 +60,7 @@ export function placeLayout({ width, height, em }, { pages, size, rows }) {
  * @param {Spot | null} now.spot
  * @param {Paint} paint
  */
-export function placeMarks(at, now, paint) {
+export function slotsMarks(at, now, paint) {
   const made = new Marks(at.em),
     follows = ['table', 'path', 'hand'].includes(now.phase);
   memory(made, at, now, paint, follows);
@@ -72,7 +72,7 @@ export function placeMarks(at, now, paint) {
   return made.list;
 }
 
-/** @typedef {Parameters<typeof placeMarks>[1]} Now */
+/** @typedef {Parameters<typeof slotsMarks>[1]} Now */
 
 /** @param {Marks} made @param {Layout} at @param {Now} now @param {Paint} paint @param {boolean} follows */
 function memory(made, at, { pages, size, phase, held, max, spot }, paint, follows) {
