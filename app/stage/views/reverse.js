@@ -3,7 +3,8 @@
 import { canvasView } from '../core/canvas.js';
 import { filled } from '../core/follow.js';
 import { element, exact, matrixImage, rgb, short, signed, smallText, spanOf, theme, widest } from '../core/paint.js';
-import { cut, reverseLayout, reverseMarks } from './reverse_marks.js';
+import { reverseLayout, reverseMarks } from './reverse_marks.js';
+import { cut } from './reverse_rule.js';
 
 /** @type {Picture<backward.ReverseMeta>} */
 export default function (host, { meta, columns: { numbers } }, context) {

@@ -2,6 +2,7 @@
 import { Marks } from '../core/kinds.js';
 import { COLOURS } from '../core/paint.js';
 import { wrapped } from '../core/wrapped.js';
+import { cut } from './reverse_rule.js';
 
 /** @type {Record<string, [number, number]>} part -> its column, and its row from the top */
 const PLACES = {
@@ -81,19 +82,6 @@ function wayOf(at, from, to, tile) {
     end = [forward ? b[0] - 3 : b[0] + b[2] + 3, middle(b)],
     corner = forward ? at.lane(columns[1])[0] - turn : at.lane(columns[1])[1] + turn;
   return Math.abs(start[1] - end[1]) < 1 ? [start, end] : [start, [corner, start[1]], [corner, end[1]], end];
-}
-
-/**
- * The numbers of a part that a number of another one is made of: [rows, columns], each a number or null for all.
- * @param {backward.Part} made
- * @param {backward.Part} read
- * @param {number[]} place row and column
- * @returns {(number | null)[]}
- */
-export function cut(made, read, [row, column]) {
-  const of = (/** @type {string} */ axis) =>
-    !axis ? 0 : axis === made.rows ? row : axis === made.columns ? column : null;
-  return [of(read.rows), of(read.columns)];
 }
 
 /**

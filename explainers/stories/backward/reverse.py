@@ -28,7 +28,7 @@ MADE = {  # phase -> the part that it makes
     "keys": "dK",
 }
 PHASES = ("forward", "arrives", "kept", "scores", "weights", "price", *[*MADE][2:], "next", "hand")
-READS = {product.made: product.reads for product in gradients.PRODUCTS}
+READS: dict[str, tuple[str, ...]] = {product.made: product.reads for product in gradients.PRODUCTS}
 READS |= {"O": ("P", "V"), "P": ("S", "LSE"), "delta": ("dO", "O"), "dS": ("P", "dP", "delta")}
 LONG, WIDE, ITEM = 16_384, 128, 2  # tokens, head_dim and bytes of a number, of the price of P
 FLOP_OF_EXP = 16  # fp32 FLOP in the time of an exponential: 256 FLOP and 16 exponentials a clock on an SM of sm_90

@@ -115,7 +115,8 @@ def _rows(taught: Mapping[str, str]) -> list[Rung]:
         {"id": name, "said": RUNGS[name], "stop": stop_of(at), "group": specs[name].problem_type().dtype}
         for at, name in enumerate(names)
     ]
-    return [*ours, *({"id": id, "said": said, "stop": "", "group": "rivals"} for id, said in RIVALS.items())]
+    rivals: list[Rung] = [{"id": id, "said": said, "stop": "", "group": "rivals"} for id, said in RIVALS.items()]
+    return [*ours, *rivals]
 
 
 def _steps(problems: Mapping[str, TimedProblem]) -> list[Row]:
