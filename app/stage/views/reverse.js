@@ -104,7 +104,7 @@ export default function (host, { meta, columns: { numbers } }, context) {
     'div',
     { class: 'of-hand' },
     element('span', {}, meta.gradient),
-    element('span', { class: 'from' }, 'Colour: the numbers of the run, blue below zero, orange above.'),
+    element('span', { class: 'from' }, 'blue: below zero, orange: above'),
   );
   host.append(element('div', { class: 'below-hand' }, foot));
   return {

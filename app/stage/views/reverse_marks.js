@@ -138,7 +138,7 @@ export function reverseMarks(at, meta, now) {
       up = y - at.label;
     made.rect(`${name} slot`, rect, { stroke: paint.border, dash: [3, 4] });
     made.text(`${name} name`, [from, up + (at.narrow ? 1 : 1.1) * em], name, { bold: true, alpha: seen ? 1 : 0.6 });
-    const words = note || (name === making ? part.formula : part.said),
+    const words = note || (!seen ? '' : name === making ? part.formula : part.said),
       strongly = !!note || name === making,
       after = wide(name, true) + 0.5 * em;
     if (at.narrow) {
@@ -149,7 +149,6 @@ export function reverseMarks(at, meta, now) {
     } else
       made.text(`${name} said`, [from + after, up + 1.1 * em, room - after], words, {
         bold: strongly,
-        alpha: seen || note ? 1 : 0.75,
         ...(name === making && { fill: COLOURS.S }),
       });
     if (seen)
@@ -158,7 +157,7 @@ export function reverseMarks(at, meta, now) {
       `${name} area`,
       'area',
       rect,
-      seen ? grid(name, tile) : { datum: { tensor: name }, tip: `${name}: ${words}` },
+      seen ? grid(name, tile) : { datum: { tensor: name }, tip: `${name}: ${part.said}` },
     );
     const frame = (/** @type {string} */ stroke) =>
       made.rect(`${name} frame`, rect, { stroke, width: 3, span: [0, 0.2], out: [0, 0.3] });
