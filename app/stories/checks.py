@@ -28,7 +28,7 @@ def make(subject: str) -> Stage:
         ],
         "papers": papers(),
     }
-    return Stage("", [], [View("checks", "checks", "The checks", meta)], summary="Seven questions, with new numbers.")
+    return Stage("", [], [View("checks", "checks", "The checks", meta)], summary="The seven questions of the course, with new numbers.")
 
 
 def _check(check: course.Check) -> dict[str, object]:

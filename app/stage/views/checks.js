@@ -45,7 +45,6 @@ export default function (host, { meta }, { clock, kept, keep, open }) {
       'div',
       { class: 'checks', tabindex: '0', role: 'region', 'aria-label': 'The checks' },
       element('div', { class: 'score' }, result, again),
-      element('h3', {}, 'Seven questions, with new numbers'),
       element('ol', { class: 'asked' }, ...cards.map(({ node }) => node)),
       summary(stops, papers, leadTo),
       reading(papers),
