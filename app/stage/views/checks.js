@@ -105,6 +105,7 @@ class Card {
   }
 }
 
+const gainOf = ({ wins, source }) => (source ? `${wins} (${source}.)` : wins);
 const shelvesOf = stops => [...new Set(stops.map(({ shelf }) => shelf))];
 
 // The idea of each stop and its gain. It is closed at first, because it answers the checks.
@@ -128,7 +129,7 @@ function summary(stops, papers, leadTo) {
         {},
         ...stops
           .filter(stop => stop.shelf === shelf)
-          .map(stop => element('li', {}, leadTo(stop), `: ${stop.idea} ${stop.wins}`)),
+          .map(stop => element('li', {}, leadTo(stop), `: ${stop.idea} ${gainOf(stop)}`)),
       ),
     ]),
   );
@@ -148,8 +149,8 @@ export function asText(stops, papers) {
     '',
     ...stops
       .filter(stop => stop.shelf === shelf)
-      .map(({ number, title, idea, wins }) =>
-        `${number || '-'}${number ? '.' : ''} **${title}.** ${idea} ${wins}`.trimEnd(),
+      .map(stop =>
+        `${stop.number ? `${stop.number}.` : '-'} **${stop.title}.** ${stop.idea} ${gainOf(stop)}`.trimEnd(),
       ),
     '',
   ]);
