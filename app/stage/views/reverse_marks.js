@@ -20,7 +20,7 @@ export function reverseLayout({ width, height, em }, parts) {
     rows = Math.max(...windows.map(([, count]) => count)),
     columns = Math.max(...windows.map(([, , count]) => count)),
     narrow = width < UNFOLDED,
-    label = (narrow ? 3.7 : 1.7) * em,
+    label = (narrow ? 2.5 : 1.7) * em,
     band = (narrow ? 2.4 : 2.9) * em,
     least = (narrow ? 1 : 2.6) * em, // between two columns
     room = (height - 4 * label - band - 4) / (4 * rows), // of a number, down
@@ -137,15 +137,14 @@ export function reverseMarks(at, meta, now) {
       from = at.narrow ? row[0] : x,
       up = y - at.label;
     made.rect(`${name} slot`, rect, { stroke: paint.border, dash: [3, 4] });
-    made.text(`${name} name`, [from, up + (at.narrow ? 1 : 1.1) * em], name, { bold: true, alpha: seen ? 1 : 0.6 });
+    made.text(`${name} name`, [from, up + (at.narrow ? 0.95 : 1.1) * em], name, { bold: true, alpha: seen ? 1 : 0.6 });
     const words = note || (!seen ? '' : name === making ? part.formula : part.said),
       strongly = !!note || name === making,
       after = wide(name, true) + 0.5 * em;
     if (at.narrow) {
-      const lines = wrapped(words, room, 2, (/** @type {string} */ text) => wide(text));
-      lines.forEach((text, n) =>
-        made.text(`${name} said ${n}`, [from, up + (2.15 + 1.15 * n) * em, room], text, { bold: strongly }),
-      );
+      const [first] = part.said.split(' '),
+        fits = words && [words, part.said].find(text => wide(text, strongly) <= room);
+      made.text(`${name} said`, [from, up + 2.05 * em, room], words && (fits || first), { bold: strongly });
     } else
       made.text(`${name} said`, [from + after, up + 1.1 * em, room - after], words, {
         bold: strongly,
