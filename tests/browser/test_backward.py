@@ -15,6 +15,7 @@ def test_the_picture_the_sums_and_the_check_show_the_numbers_of_the_run(visit):
     tiles = next(view for view in made.views if view["id"] == "tiles")
     chain = tiles["meta"]["lines"][0][0]
     scores = next(matrix for matrix in chain["matrices"] if matrix["datum"] == {"tensor": "dS"})
+    press(page, "2")
     assert count(page) == len(made.frames)
     step = scores["now"][0]
     go_to(page, step)
@@ -25,7 +26,7 @@ def test_the_picture_the_sums_and_the_check_show_the_numbers_of_the_run(visit):
     assert np.float32(said.split("= ")[1]) == np.float32(value)
     assert hover(page, "Tiles", tensor="dQ").endswith("not on the SM now")
 
-    press(page, "2")
+    press(page, "3")
     shown = next(view for view in made.views if view["id"] == "sums")["meta"]["lines"]
     bits = next(panel for line in shown for panel in line if panel["kind"] == "cells")
     other = bits["states"][0].index("b")

@@ -11,13 +11,17 @@ const NAMES = {
   softmax: ['softmax units', 'softmax'],
 };
 const PIECES = {
-  K: ['copy K', 'keys come'],
-  V: ['copy V', 'values come'],
+  K: ['copy K', 'keys'],
+  V: ['copy V', 'values'],
   S: ['S = Q Kᵀ', 'scores'],
   P: ['softmax', 'weights P'],
   O: ['O = P V', 'output'],
 };
-const INK = '#111';
+/** Black or white, whichever reads better. @param {number[]} fill */
+const inkOn = fill => {
+  const [r, g, b] = fill.map(part => (part / 255) ** 2.2);
+  return 0.2126 * r + 0.7152 * g + 0.0722 * b > 0.18 ? '#111' : '#fff';
+};
 const LANES_OF_A_WARP = 32;
 
 /** @typedef {import('./loop_rule.js').Bar & {flying?: boolean}} Piece */
@@ -34,13 +38,15 @@ const LANES_OF_A_WARP = 32;
  * @property {number} fell the number of the panel from which its bars come, -1 for none
  */
 
+const groupsOf = (/** @type {Panel} */ { bars }) => 1 + Math.max(0, ...bars.map(({ group }) => group));
+
 /**
  * @param {{width: number, height: number, em: number}} size
  * @param {{units: boolean, top: boolean, panels: Panel[]}} now
  */
 export function loopLayout({ width, height, em }, { units, top, panels }) {
   const narrow = width < 620,
-    left = (narrow ? 4.1 : 8.4) * em,
+    left = (narrow ? 4.9 : 9.2) * em,
     right = narrow ? 4 : 9 * em,
     title = (narrow ? 1.7 : 1.8) * em,
     axis = 1.7 * em,
@@ -98,7 +104,7 @@ export function loopMarks(at, now, paint) {
   if (now.top) addInstruction(made, at, now.instruction, paint);
   const rectOf = (/** @type {Piece} */ bar, /** @type {number} */ n, /** @type {Panel} */ panel) => {
     const lane = at.places[n][bar.unit],
-      groups = 1 + Math.max(0, ...panel.bars.map(({ group }) => group)),
+      groups = groupsOf(panel),
       whole = bar.group < 0 || !panel.roles || (panel.full && bar.unit === 'tensor'),
       h = whole ? lane.h : lane.h / groups - 1,
       top = lane.y + (whole ? 0 : (bar.group * lane.h) / groups);
@@ -107,7 +113,8 @@ export function loopMarks(at, now, paint) {
   now.panels.forEach((panel, n) => {
     const lanes = at.places[n],
       base = at.titles[n],
-      id = panel.id;
+      id = panel.id,
+      groups = groupsOf(panel);
     if (at.units) {
       made.text(`${id} title`, [0, base], panel.title, { bold: true, size: 1.15 * em });
       const after = panel.title.length * 0.62 * em + 1.2 * em;
@@ -119,54 +126,69 @@ export function loopMarks(at, now, paint) {
       const name = panel.recorded && unit === 'tensor' ? ['products', 'products'] : NAMES[unit],
         says = unit === 'copy' && panel.roles ? ['producer copies', 'copy'] : name;
       made.text(`${id} ${unit} is`, [0, lane.y + lane.h / 2 + em / 3, left - 6], says[narrow ? 1 : 0]);
+      if (panel.roles && unit !== 'copy' && !(panel.full && unit === 'tensor'))
+        for (let group = 0; group < groups; group++)
+          made.text(
+            `${id} ${unit} of ${group}`,
+            [left - 5, lane.y + ((group + 0.5) * lane.h) / groups + em / 3],
+            `${group + 1}`,
+            {
+              ...{ align: 'right', bold: true },
+            },
+          );
       made.rect(`${id} ${unit} lane`, [left, lane.y, wide, lane.h], { fill: paint.panel });
       if (unit === 'tensor' && !panel.recorded) addRests(made, panel, lane, x, now.length, em, paint);
     }
-    const texts = new Marks(em);
+    const texts = new Marks(em),
+      before = panel.fell >= 0 ? now.panels[panel.fell] : null;
     for (const bar of [...panel.bars].sort((one, other) => Number(!!other.flying) - Number(!!one.flying))) {
       if (bar.start >= now.length || bar.end < 0) continue;
       const name = `${id} ${bar.part} ${bar.tile} ${bar.group}${bar.flying ? ' flying' : ''}`,
         [bx, by, bw, bh] = rectOf(bar, n, panel),
         from = Math.max(bx, left),
         rect = [from, by, Math.min(bx + bw, left + wide) - from, bh],
-        colour = rgb(COLOURS[bar.part]),
-        fill = blend(colour, paper, panel.roles && bar.group > 0 ? 0.55 : 0.85),
+        depth = (panel.roles && bar.group > 0 ? 0.55 : 0.85) * (bar.flying ? 0.5 : 1),
+        fill = blend(rgb(COLOURS[bar.part]), paper, depth),
         other = now.tile && (now.tile.tile !== bar.tile || now.tile.panel !== id),
-        alpha = (other ? 0.35 : 1) * (bar.flying ? 0.45 : 1),
-        who = bar.group < 0 ? '' : panel.roles ? `warpgroup ${bar.group + 1}: ` : '',
+        way = { alpha: other ? 0.35 : 1, span: [Math.min(0.3, 0.08 * bar.tile), 1], ease: 'both' },
+        [piece, means] = PIECES[/** @type {keyof typeof PIECES} */ (bar.part)],
+        who = panel.roles && bar.group >= 0 ? `warpgroup ${bar.group + 1}: ` : '',
+        long = `${bar.part === 'P' ? 'softmax' : bar.part} ${bar.tile}`,
         ns = Math.round(bar.end - bar.start).toLocaleString('en');
-      const before = panel.fell >= 0 ? now.panels[panel.fell] : null,
-        source = before?.bars.find(one => one.part === bar.part && one.tile === bar.tile && one.group === bar.group),
-        enter = source ? { rect: rectOf(source, panel.fell, /** @type {Panel} */ (before)) } : { alpha: 0 },
-        span = [Math.min(0.3, 0.08 * bar.tile), 1];
-      made.rect(name, rect, {
-        ...{ fill, alpha, enter, span, ease: 'both' },
-        ...{ datum: { panel: id, unit: bar.unit, part: bar.part, tile: bar.tile, group: bar.group } },
-        tip: `${who}${PIECES[/** @type {keyof typeof PIECES} */ (bar.part)][0]}, key tile ${bar.tile}${bar.flying ? ', in flight until the wait for it' : ''}\n${ns} ns (${panel.recorded ? 'recorded' : 'modelled'})`,
-      });
-      if (!panel.roles && bar.group > 0) continue; // one bar of all warpgroups
-      const word = bar.part === 'P' ? 'softmax' : bar.part,
-        long = at.units ? `${word} ${bar.tile}` : PIECES[/** @type {keyof typeof PIECES} */ (bar.part)][0],
-        options = panel.roles && bar.group >= 0 ? [`${bar.group + 1}: ${long}`, long] : [long],
-        room = bar.flying ? 0.5 * rect[2] : rect[2],
-        said = (bar.flying ? [`${long}, in flight`, long] : [...options, word]).find(
-          text => text.length * 0.56 * em + 6 < room,
+      // it comes from its place in the schedule before
+      const source = before?.bars.find(
+          one => one.part === bar.part && one.tile === bar.tile && one.group === bar.group && one.start < now.length,
         ),
-        alone = { span, ease: 'both', alpha: other ? 0.35 : 1 };
-      if (!said || bh < 0.95 * em) continue;
-      const [tx, ty] = [bar.flying ? rect[0] + rect[2] - 4 : from + 4, by + bh / 2 + 0.36 * em];
-      if (bar.flying) texts.text(`${name} says`, [tx, ty], said, { align: 'right', ...alone });
-      else if (at.units) texts.text(`${name} says`, [tx, ty], said, { bold: true, fill: INK, ...alone });
-      else {
-        const style = { fill: INK, ...alone };
-        texts.text(`${name} says`, [from + 0.6 * em, by + bh / 2 - 0.2 * em], said, {
-          bold: true,
-          size: 1.25 * em,
-          ...style,
-        });
-        const means = PIECES[/** @type {keyof typeof PIECES} */ (bar.part)][1];
-        texts.text(`${name} means`, [from + 0.6 * em, by + bh / 2 + 1.3 * em], means, style);
+        first = source && rectOf(source, panel.fell, /** @type {Panel} */ (before));
+      made.rect(name, rect, {
+        ...{ fill, ...way, enter: first ? { rect: first } : { alpha: 0 } },
+        ...{ datum: { panel: id, unit: bar.unit, part: bar.part, tile: bar.tile, group: bar.group } },
+        tip: `${who}${piece}, key tile ${bar.tile}${bar.flying ? ', in flight until the wait for it' : ''}\n${ns} ns (${panel.recorded ? 'recorded' : 'modelled'})`,
+      });
+      if ((!panel.roles && bar.group > 0) || bh < 0.95 * em) continue; // all warpgroups have one text
+      const say = (
+        /** @type {string} */ what,
+        /** @type {number} */ tx,
+        /** @type {number} */ down,
+        /** @type {Record<string, any>} */ more,
+      ) => {
+        const { text, size = em } = more,
+          style = { ...way, fill: inkOn(rgb(fill)), ...more };
+        const enter = first ? { rect: [first[0] + tx - from, first[1] + first[3] / 2 + down, 0, size] } : { alpha: 0 };
+        texts.text(`${name} ${what}`, [tx, by + bh / 2 + down], text, { ...style, enter });
+      };
+      if (!at.units) {
+        say('says', from + 0.6 * em, -0.2 * em, { text: piece, bold: true, size: 1.25 * em });
+        say('means', from + 0.6 * em, 1.3 * em, { text: means });
+        continue;
       }
+      const words = bar.flying
+          ? [`${long}, in flight`, long]
+          : [...(panel.full && bar.unit === 'tensor' ? [`${bar.group + 1}: ${long}`] : []), long, long.split(' ')[0]],
+        text = words.find(one => one.length * 0.56 * em + 6 < (bar.flying ? 0.5 : 1) * rect[2]);
+      if (!text) continue;
+      if (bar.flying) say('says', from + rect[2] - 4, 0.36 * em, { text, align: 'right' });
+      else say('says', from + 4, 0.36 * em, { text, bold: true });
     }
     made.list.push(...texts.list);
     if (now.metered || panel.recorded) addMeter(made, at, panel, n, paint);
@@ -269,7 +291,7 @@ function addInstruction(made, at, [rows, depth, columns], paint) {
     half = narrow ? at.width : 0.62 * at.width,
     top = 3.6 * em,
     gap = 0.4 * em,
-    scale = Math.min((at.head - top - 1.4 * em) / (rows + depth), (half - 6 * em) / (depth + columns)),
+    scale = Math.min((at.head - top - 2.4 * em) / (rows + depth), (half - 6 * em) / (depth + columns)),
     inner = top + depth * scale + gap,
     right = depth * scale + gap,
     end = right + columns * scale,

@@ -12,9 +12,8 @@ const GLOBAL = [
 ];
 const COMPUTED = [['border:3px solid currentColor', 'computed']];
 const SHARED = [
-  ['border:3px solid currentColor', 'read from shared memory, or computed'],
-  ['border:2px dashed currentColor', 'held in shared memory'],
-  ['border:2px solid var(--st-primary-color)', 'a key and its scores with all queries'],
+  ['border:3px solid currentColor', 'read on the SM'],
+  ['border:2px dashed currentColor', 'held on the SM'],
 ];
 const SIGN = `linear-gradient(90deg,${PALETTE.sign.below},transparent,${PALETTE.sign.above})`;
 

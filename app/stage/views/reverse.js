@@ -60,7 +60,8 @@ export default function (host, { meta, columns: { numbers } }, context) {
     if (hand[part] || !a) return filled(hand[part] ?? hand.memory, { where });
     const [from, to] = [a, b].map(read => cut(parts[part], parts[read], place)),
       form = from[0] === null ? 'down' : to[0] === null ? 'product' : 'across';
-    return filled(hand[form], { where, a, b, row: from[0] ?? from[1] ?? 0, col: to[0] ?? to[1] ?? 0 });
+    const text = parts[part].scaled ? `${hand[form].slice(0, -1)}${hand.scaled}` : hand[form];
+    return filled(text, { where, a, b, row: from[0] ?? from[1] ?? 0, col: to[0] ?? to[1] ?? 0 });
   }
   /** @param {string} part @param {number} tile */
   const grid = (part, tile) => {

@@ -1,4 +1,4 @@
-"""The picture `reverse`: the products of the forward run in reverse, one a step, on the numbers of a tile of the run."""
+"""The picture `reverse`: the products of the forward in reverse, one a step, on the numbers of a tile of the run."""
 
 from functools import cache
 from typing import TypedDict
@@ -38,6 +38,7 @@ class Part(TypedDict):
     """A matrix of the picture.
 
     said: its name in words. formula: after its name, at the step that makes it.
+    scaled: whether its numbers have the factor `scale`, as those of S do.
     rows, columns: the names of its axes.
     windows: of each tile: its first number in the column `numbers`, its rows, columns, first row and first column.
     reads: the parts that it is made of.
@@ -47,6 +48,7 @@ class Part(TypedDict):
 
     said: str
     formula: str
+    scaled: bool
     rows: str
     columns: str
     windows: list[list[int]]
@@ -133,6 +135,7 @@ def _parts(run: Run, head: int, tiles: list[Row], phases: list[str]) -> tuple[di
     """Each part, and the numbers of all parts."""
     found = dict[str, Part]()
     columns = list[np.ndarray]()
+    scaled = _scaled(run, head, tiles[0])
     said, notes, formulas = WORDS.table("parts"), WORDS.table("notes"), pictures.formulas(adds=False)
     for part in said:
         along = "key" if gradients.along_keys(part) else "query"
@@ -145,6 +148,7 @@ def _parts(run: Run, head: int, tiles: list[Row], phases: list[str]) -> tuple[di
         found[part] = {
             "said": said[part],
             "formula": formulas.get(part, "").removeprefix(part).strip(),
+            "scaled": part in scaled,
             "rows": along,
             "columns": across,
             "windows": windows,
@@ -153,6 +157,14 @@ def _parts(run: Run, head: int, tiles: list[Row], phases: list[str]) -> tuple[di
             "notes": [_note(part, phases[: at + 1], notes) for at in range(len(phases))],
         }
     return found, np.concatenate(columns).astype(np.float32)
+
+
+def _scaled(run: Run, head: int, tile: Row) -> list[str]:
+    """The parts of a tile whose numbers have the factor `scale`, as logged."""
+    of = {part: np.nan_to_num(_numbers(run, head, part, tile)[0]) for part in ("Q", "K", "dS", "dQ", "dK")}
+    plain = {"dQ": of["dS"] @ of["K"], "dK": of["dS"].T @ of["Q"]}
+    scale = float(str(run.request.problem.sizes["scale"]))
+    return ["S", *(p for p, due in plain.items() if np.abs(of[p] - scale * due).max() < np.abs(of[p] - due).max())]
 
 
 def _numbers(run: Run, head: int, part: str, tile: Row) -> tuple[np.ndarray, int, int]:

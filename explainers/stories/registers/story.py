@@ -20,7 +20,7 @@ from kernels.run.results import Run
 from kernels.trace.kinds import READS
 
 WORDS = Words.of(str(__package__))
-STRIP = ("asked for so far", "written so far", "in shared memory", "it holds")  # of the entries of Why tiles
+STRIP = ("asked for so far", "written so far", "in shared memory", "it holds")  # of the entries of Tiles
 
 
 class Registers(Story[Row]):

@@ -30,7 +30,9 @@ class Tiles(Story[Request]):
         summary, tone = runner.broken(run)
         found = tile_questions.query_tile(run, made)
         made = replace(made, offer=softmax_rows.offer(run, runner), step=len(made.frames) - 1 if tone == "bad" else 0)
-        return replace(made, questions=[*found, *race.questions()], summary=summary or made.summary, tone=tone or made.tone)
+        return replace(
+            made, questions=[*found, *race.questions()], summary=summary or made.summary, tone=tone or made.tone
+        )
 
 
 def bytes_tab(subject: Request, others: list[Request], runner: Runner) -> list[Block]:
