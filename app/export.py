@@ -8,8 +8,8 @@ It writes the start page, the course, its shelves and the other pages as files f
     bundles/NAME.gz               the stages and tabs, named by their content
     found.json, sw.js             what the search finds, and the worker that serves a visited site without a network
 
-A page has its stops, its kernels, its what-ifs and up to VALUES values of each other choice, one changed at a time. A
-menu offers these and names the command for the rest.
+A page has its stops, its kernels, its what-ifs and up to VALUES values of each other choice, one changed at a time.
+Menus offer the exported values, and name the command for the rest.
 """
 
 import argparse
@@ -31,6 +31,7 @@ from app.course import stops as course_stops
 from app.store import disk, vega
 from app.stories import STORIES, listed, rail, stops
 from app.web import asking, bundles, modules, searching
+from explainers.story import encoding
 from explainers.story.glossary import LABELS
 from kernels.catalog import current
 from kernels.errors import WarpglassError
@@ -77,10 +78,6 @@ class Export:
 
     def write(self) -> None:
         wanted = [stop for stop in course_stops() if not self.only or stop.name in self.only]
-        if unknown := set(self.only) - {stop.name for stop in wanted}:
-            raise WarpglassError(
-                f"{min(unknown)} is no stop. The stops are {', '.join(s.name for s in course_stops())}."
-            )
         paths = {stop.story for stop in wanted} if self.only else {path for path in listed(current())} - {*LIVE}
         for path in ("start", *sorted(paths - {"start"})):
             self.pages[path] = self._page(path, [stop.choices for stop in wanted if stop.story == path])
@@ -134,15 +131,19 @@ class Export:
                 break
             time.sleep(PAUSE)
         if got not in self.kept and (data := disk.read(got)):
-            disk.write_whole(self._place(f"bundles/{got}.gz"), data)
+            self._place(f"bundles/{got}.gz").write_bytes(data)
             self.kept.add(got)
         return got
 
     def _parts(self, path: str, answer: asking.Asking, entry: dict[str, Any]) -> None:
-        """The tabs that the bundle leaves out."""
-        for part in STORIES[path].parts:
+        """The tabs that the bundle leaves out, and what the page asks for by itself."""
+        content = encoding.decode(gzip.decompress(self._place(f"bundles/{entry['bundle']}.gz").read_bytes()))
+        tabs = [tab["id"] for tab in content["tabs"] if not tab.get("blocks")]
+        for part in dict.fromkeys([*tabs, content.get("lead"), *(["ladder"] if path == "start" else [])]):
+            if not part or part in entry["parts"]:
+                continue
+            subject = asking.ask(STORIES[path], answer.link, workers.survey(), part=part)
             try:
-                subject = asking.ask(STORIES[path], answer.link, workers.survey(), part=part)
                 entry["parts"][part] = self._bundle(path, subject, part)
             except WarpglassError as error:
                 self.left_out.append(f"{path}: tab {part}: {error}")
@@ -165,7 +166,7 @@ class Export:
         }
         for path, moments in self.pages.items():
             asked = {"entries": moments.entries, "moves": moments.moves}
-            disk.write_whole(self._place(f"asked/{path}.gz"), disk.pack(json.dumps(asked, default=str).encode()))
+            self._place(f"asked/{path}.gz").write_bytes(disk.pack(json.dumps(asked).encode()))
         found = [one for one in searching.everything(catalog) if one["link"].partition("?")[0] in self.pages]
         self._text("found.json", json.dumps(found))
         label = f'"executed": {json.dumps(LABELS["executed"])}'
@@ -187,7 +188,7 @@ class Export:
         first = [moments.entries[n]["bundle"] for moments in self.pages.values() for n in {0, *moments.moves}]
         files += [f"bundles/{bundle}.gz" for bundle in first]
         worker = (SITE / "sw.js").read_text()
-        self._text("sw.js", worker.replace("$VERSION", version).replace("$FILES", json.dumps(sorted(set(files)))))
+        self._text("sw.js", worker.replace("$SITE", json.dumps([version, sorted(set(files))])))
         self._text("site.json", json.dumps(given))
         for path in self.pages:
             self._text("index.html" if path == "start" else f"{path}/index.html", page_of(path))
@@ -249,8 +250,11 @@ def main() -> int:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--only", nargs="+", default=(), metavar="STOP", help="these stops and the start page")
     args = parser.parse_args()
+    if unknown := sorted(set(args.only) - {stop.name for stop in course_stops()}):
+        names = ", ".join(stop.name for stop in course_stops())
+        parser.error(f"{unknown[0]} is no stop. The stops are {names}.")
+    export = Export(args.folder, tuple(args.only))
     try:
-        export = Export(args.folder, tuple(args.only))
         export.write()
     except WarpglassError as error:
         print(error, file=sys.stderr)

@@ -1,6 +1,7 @@
 """The site without a server, on a plain server of files below a path, with and without a network."""
 
 import functools
+import gzip
 import json
 import subprocess
 import sys
@@ -10,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from browser.conftest import CLOCK, shown
-from browser.stepping import address, press, step_of
+from browser.stepping import address, choose, press, step_of
 from playwright.sync_api import expect
 
 ROOT = Path(__file__).parents[2]
@@ -81,13 +82,18 @@ def test_a_link_opens_a_stop_which_steps_and_leads_on(site, page):
 
 def test_a_menu_offers_what_is_exported_and_a_link_to_more_says_how_to_have_it(site, page, folder):
     url, _ = site
-    page.goto(f"{url}/memory_hierarchy/?stop=levels&depth=everything&device=Nothing")
-    shown(page, "memory_hierarchy")
-    asked = json.loads((folder / "a" / "path" / "site.json").read_text())
-    assert [entry["path"] for entry in asked["rail"]] == ["start", "memory_hierarchy"]
-    page.goto(f"{url}/memory_hierarchy/?stop=levels&depth=everything&backend=gpu")
-    shown(page, "memory_hierarchy")
-    expect(page.locator(".wg .messages")).to_contain_text("This site has no server")
+    asked = json.loads(gzip.decompress((folder / "a/path/asked/memory_hierarchy.gz").read_bytes()))
+    (name, moves), *_ = asked["moves"]["0"].items()
+    at = asked["entries"][0]["link"]
+    page.goto(f"{url}/memory_hierarchy/?stop=levels&depth=everything&{name}=nothing")
+    first = shown(page, "memory_hierarchy")
+    expect(page.locator(".wg .messages")).to_contain_text(
+        f"{name} = nothing is not on this site, which shows {at[name]}."
+    )
+    other = next(iter(moves))
+    choose(page, name, other)
+    assert shown(page, "memory_hierarchy", first) == asked["entries"][moves[other]]["bundle"]
+    assert address(page)[name] == other
 
 
 def test_a_visited_site_opens_without_a_network(site, page):

@@ -106,7 +106,8 @@ globalThis.fetch = async (what, options) => {
 
 // A server of files leads /tiling to /tiling/; the app's addresses have no slash at the end.
 const { pathname, search, hash } = location;
-if (pathname !== `${base}/` && pathname.endsWith('/')) history.replaceState({}, '', pathname.slice(0, -1) + search + hash);
+if (pathname !== `${base}/` && pathname.endsWith('/'))
+  history.replaceState({}, '', pathname.slice(0, -1) + search + hash);
 const [given, { default: start }] = await Promise.all([
   server(new URL('site.json', home)).then(answer => answer.json()),
   import('./stage.js'),

@@ -1,6 +1,5 @@
 // Keeps the site's files, so that a visited site works without a network.
-const VERSION = '$VERSION',
-  FILES = $FILES;
+const [VERSION, FILES] = JSON.parse('$SITE');
 
 self.addEventListener('install', event => {
   event.waitUntil(
