@@ -13,8 +13,7 @@ from kernels.run.backends import Device, Survey
 
 HOPPER = {"tensor_cores"}
 NOT_ON_THE_GPU = {  # device -> the stops that do without it
-    Device("gpu", "Tesla T4", "sm_75", 65_536, "1", 40): HOPPER
-    | {"masks", "fragments", "fusion", "ring", "rounding"},
+    Device("gpu", "Tesla T4", "sm_75", 65_536, "1", 40): HOPPER | {"masks", "fragments", "fusion", "ring", "rounding"},
     Device("gpu", "NVIDIA GeForce RTX 3060", "sm_86", 101_376, "1", 28): HOPPER,
     Device("gpu", "NVIDIA GeForce RTX 5080", "sm_120a", 101_376, "1", 84): HOPPER,
 }
