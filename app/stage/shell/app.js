@@ -165,6 +165,7 @@ export class App {
     stage.room.prepend(header.node, lesson.panel, lesson.line, this.toolbar.node, this.messages.node, paper.head);
     stage.bar.root.append(this.depth.opener);
     stage.bar.node.before(this.guide.opening);
+    stage.bar.node.before(sequences.slide);
     stage.bar.node.after(this.present.node);
     this.present.node.lastChild.before(sequences.notes);
     stage.sub.append(header.idea, this.lead.node);

@@ -1,22 +1,20 @@
-// The way of the course, new checks, the seven checks again, a summary to keep and the papers. Answers
-// stay in this browser.
+// The seven checks, a summary to keep and the papers. Answers stay in this browser.
 import { makeOptions } from '../core/options.js';
 import { button, element, save, way } from '../core/paint.js';
-import { journey } from './journey.js';
 
 const KEPT = 'warpglass-checks'; // check -> the place of the chosen option
 
 export default function (host, { meta }, { clock, kept, keep, open }) {
-  const { steps, said, source, checks, stops, papers } = meta,
+  const { checks, stops, papers } = meta,
     byName = new Map(stops.map(stop => [stop.name, stop]));
   const chosen = read(kept(KEPT)),
     result = element('p', { class: 'result', role: 'status' });
-  const leadTo = ({ name, number, title, story, query }, label = title) =>
+  const leadTo = ({ name, number, title, story, query }) =>
     way(
       `${story}?${new URLSearchParams(query)}`,
       () => open(story, query),
       { 'data-stop': name },
-      `${number} ${label}`,
+      number ? `${number} ${title}` : title,
     );
   const choose = (check, n) => {
     chosen[check.id] = n;
@@ -27,10 +25,6 @@ export default function (host, { meta }, { clock, kept, keep, open }) {
     clock.dispatchEvent(new CustomEvent('answered', { detail: { done, all: done.length === ids.length } }));
   };
   const cards = checks.map(check => new Card(check, leadTo(byName.get(check.stop)), choose));
-  const asked = (title, which) => [
-    element('h3', {}, title),
-    element('ol', { class: 'asked' }, ...cards.filter(({ check }) => which(check)).map(({ node }) => node)),
-  ];
   const draw = () => {
     for (const card of cards) card.draw(chosen[card.check.id]);
     const answered = checks.filter(({ id }) => id in chosen),
@@ -50,10 +44,8 @@ export default function (host, { meta }, { clock, kept, keep, open }) {
     element(
       'div',
       { class: 'checks', tabindex: '0', role: 'region', 'aria-label': 'The checks' },
-      journey(steps, said, source, (stop, label) => leadTo(byName.get(stop), label)),
       element('div', { class: 'score' }, result, again),
-      ...asked('New questions', check => check.new),
-      ...asked('Seven questions of the course again', check => !check.new),
+      element('ol', { class: 'asked' }, ...cards.map(({ node }) => node)),
       summary(stops, papers, leadTo),
       reading(papers),
     ),
@@ -72,7 +64,8 @@ const read = text => {
 
 class Card {
   constructor(check, link, choose) {
-    Object.assign(this, { check, choose });
+    this.check = check;
+    this.choose = choose;
     this.options = element('div');
     this.said = element('p', { class: 'reply', role: 'status' });
     this.node = element(
@@ -112,6 +105,7 @@ class Card {
   }
 }
 
+const gainOf = ({ wins, source }) => (source ? `${wins} (${source}.)` : wins);
 const shelvesOf = stops => [...new Set(stops.map(({ shelf }) => shelf))];
 
 // The idea of each stop and its gain. It is closed at first, because it answers the checks.
@@ -135,7 +129,7 @@ function summary(stops, papers, leadTo) {
         {},
         ...stops
           .filter(stop => stop.shelf === shelf)
-          .map(stop => element('li', {}, leadTo(stop), `: ${stop.idea} ${stop.wins}`)),
+          .map(stop => element('li', {}, leadTo(stop), `: ${stop.idea} ${gainOf(stop)}`)),
       ),
     ]),
   );
@@ -155,8 +149,8 @@ export function asText(stops, papers) {
     '',
     ...stops
       .filter(stop => stop.shelf === shelf)
-      .map(({ number, title, idea, wins }) =>
-        `${number || '-'}${number ? '.' : ''} **${title}.** ${idea} ${wins}`.trimEnd(),
+      .map(stop =>
+        `${stop.number ? `${stop.number}.` : '-'} **${stop.title}.** ${stop.idea} ${gainOf(stop)}`.trimEnd(),
       ),
     '',
   ]);

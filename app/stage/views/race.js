@@ -62,23 +62,23 @@ export default function (host, { meta }, context) {
     const { store, keep } = ways(),
       whole = total(store),
       sums = keysRead(chosen.tokens, chosen.height, chosen.causal),
-      found = record(),
+      found = record() || null,
       square = 2 * squareOf(),
       amount = (/** @type {number} */ bytes) => `${three(bytes / 1e9)} GB`,
       ms = (/** @type {number} */ value) => `${three(value)} ms`;
     /** @type {import('./race_marks.js').Fact[][] | null} */
     const facts = found && [
       [
-        ['torch, unfused', 1, ms(found.unfused)],
+        ['time, torch unfused', 1, ms(found.unfused)],
         ['memory in use', 1, amount(found.held[0]), 0.6],
         chosen.causal
           ? ['computes the grey half, too', -1, '']
-          : ['of that, S and P', square / found.held[0], amount(square), 0.6],
+          : ['of it, S and P', square / found.held[0], amount(square), 0.6],
       ],
       [
-        ['FlashAttention-2', found.flash / found.unfused, ms(found.flash)],
+        ['time, FlashAttention-2', found.flash / found.unfused, ms(found.flash)],
         ['memory in use', found.held[1] / found.held[0], amount(found.held[1]), 0.6],
-        ['cuDNN', found.cudnn / found.unfused, ms(found.cudnn)],
+        ['time, cuDNN', found.cudnn / found.unfused, ms(found.cudnn)],
       ],
     ];
     const why = fill(chosen.height === meta.height ? 'none' : 'none_height', {
@@ -132,7 +132,7 @@ export default function (host, { meta }, context) {
     filled(words[name], values);
   function sentence() {
     if (clock.step !== HAND || !touched) return '';
-    const found = record(),
+    const found = record() || null,
       square = 2 * squareOf(),
       values = {
         ...{

@@ -156,7 +156,7 @@ function addFacts(made, at, facts, recorded, paint) {
       });
     rows.forEach(([name, share, says, alpha = 1], row) => {
       const y = card.y + 0.35 * em + (row + 0.72) * line,
-        from = left + inset + (narrow ? 0 : 9.5 * em),
+        from = left + inset + (narrow ? 0 : 11 * em),
         most = left + wide - from - (narrow ? inset : 6.5 * em),
         long = Math.max(2, share * most);
       if (share >= 0)

@@ -3,7 +3,8 @@
 import { canvasView } from '../core/canvas.js';
 import { filled } from '../core/follow.js';
 import { element, exact, matrixImage, rgb, short, signed, smallText, spanOf, theme, widest } from '../core/paint.js';
-import { cut, reverseLayout, reverseMarks } from './reverse_marks.js';
+import { reverseLayout, reverseMarks } from './reverse_marks.js';
+import { cut } from './reverse_rule.js';
 
 /** @type {Picture<backward.ReverseMeta>} */
 export default function (host, { meta, columns: { numbers } }, context) {
@@ -60,7 +61,8 @@ export default function (host, { meta, columns: { numbers } }, context) {
     if (hand[part] || !a) return filled(hand[part] ?? hand.memory, { where });
     const [from, to] = [a, b].map(read => cut(parts[part], parts[read], place)),
       form = from[0] === null ? 'down' : to[0] === null ? 'product' : 'across';
-    return filled(hand[form], { where, a, b, row: from[0] ?? from[1] ?? 0, col: to[0] ?? to[1] ?? 0 });
+    const text = parts[part].scaled ? `${hand[form].slice(0, -1)}${hand.scaled}` : hand[form];
+    return filled(text, { where, a, b, row: from[0] ?? from[1] ?? 0, col: to[0] ?? to[1] ?? 0 });
   }
   /** @param {string} part @param {number} tile */
   const grid = (part, tile) => {
@@ -102,7 +104,7 @@ export default function (host, { meta, columns: { numbers } }, context) {
     'div',
     { class: 'of-hand' },
     element('span', {}, meta.gradient),
-    element('span', { class: 'from' }, 'Colour: the numbers of the run, blue below zero, orange above.'),
+    element('span', { class: 'from' }, 'blue: below zero, orange: above'),
   );
   host.append(element('div', { class: 'below-hand' }, foot));
   return {

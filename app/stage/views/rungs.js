@@ -17,7 +17,7 @@ export default function (host, { meta }, context) {
     start = shown[HAND];
   let chosen = { problem: start.problem, rival: start.rival },
     touched = false;
-  /** @type {ReturnType<typeof rungsLayout>} */ let at;
+  /** @type {Map<string, ReturnType<typeof rungsLayout>>} */ let layouts = new Map(); // of each problem
   let font = '';
   const wide = (/** @type {string} */ text, /** @type {boolean} */ bold, /** @type {number} */ px) =>
     widest([text], `${bold ? '600 ' : ''}${px}px ${font}`);
@@ -28,6 +28,15 @@ export default function (host, { meta }, context) {
   function against(/** @type {number} */ time, /** @type {number} */ other) {
     if (Math.abs(time / other - 1) < 0.005) return '';
     return filled(time < other ? words.before : words.slow, { times: short(Math.max(time / other, other / time), 3) });
+  }
+  /** The rival's time in words, the longest text first. */
+  function versus(/** @type {string} */ rung, /** @type {string} */ rival, /** @type {Record<string, number>} */ us) {
+    const name = /** @type {string} */ (saidOf.get(rung)),
+      brief = `${saidOf.get(rival)}: ${timeOf(us[rival])}`,
+      times = us[rung] / us[rival],
+      values = { rival: saidOf.get(rival) ?? '', time: timeOf(us[rival]), times: short(times, 3) };
+    if (times < 1.005) return [brief];
+    return [filled(words.versus, { ...values, name: `${name[0].toUpperCase()}${name.slice(1)}` }), brief];
   }
   function now() {
     const step = clock.step,
@@ -41,13 +50,15 @@ export default function (host, { meta }, context) {
         const other = shown[step].problem === shown[0].problem && before && of.rival !== 'limit' ? before : of.rival;
         return step ? against(us[id], us[other]) : '';
       };
-      return { ...of, problem: problemOf(of.problem), seen: new Set(of.seen), factor };
+      const said = versus(of.rung, of.rival, us);
+      return { ...of, problem: problemOf(of.problem), seen: new Set(of.seen), factor, versus: said };
     }
     const problem = problemOf(chosen.problem),
       { us } = problem;
     return {
       ...{ problem, rung: fastest(us), rival: chosen.rival, seen: new Set(Object.keys(us)) },
       most: us[chosen.rival] * AHEAD,
+      versus: versus(fastest(us), chosen.rival, us),
       factor: (/** @type {string} */ id) => (id === chosen.rival ? '' : against(us[id], us[chosen.rival])),
     };
   }
@@ -124,10 +135,14 @@ export default function (host, { meta }, context) {
     title: 'The ladder',
     layout: (/** @type {any} */ size) => {
       font = getComputedStyle(host).getPropertyValue('--st-font').trim() || 'sans-serif';
-      at = rungsLayout(size, meta, wide);
-      return at.height;
+      layouts = new Map(meta.problems.map(({ id, us }) => [id, rungsLayout(size, meta, us, wide)]));
+      return Math.max(...[...layouts.values()].map(({ height }) => height));
     },
-    marks: (/** @type {{paint: Paint}} */ { paint }) => rungsMarks(at, meta, now(), paint, wide),
+    marks(/** @type {{paint: Paint}} */ { paint }) {
+      const shows = now(),
+        at = /** @type {ReturnType<typeof rungsLayout>} */ (layouts.get(shows.problem.id));
+      return rungsMarks(at, meta, shows, paint, wide);
+    },
     label(/** @type {number} */ step) {
       const { problem, seen } = now(),
         times = rungs.filter(({ id }) => seen.has(id) && id in problem.us);

@@ -18,7 +18,7 @@ export function splitLayout({ width, height, em }, parts) {
     bar = 2 * em,
     v1 = { y: gap, bar, sms: gap + bar + gap, strip },
     field = gap + 1.6 * bar + gap + 0.4 * em,
-    alone = { y: gap, bar: 1.6 * bar, sms: field, strip: Math.max(7 * em, Math.min(18 * em, height - field - em)) },
+    alone = { y: gap, bar: 1.6 * bar, sms: field, strip: Math.max(7 * em, height - field - 4) },
     second = v1.sms + strip + 1.6 * em + gap,
     rest = height - second - gap - strip - 0.4 * em,
     pitch = Math.max(1.5 * em, Math.min(2.3 * em, rest / parts)),
@@ -139,6 +139,9 @@ function cut(made, at, { tokens, parts, sms, m, l }, phase, paint) {
     const rect = [0, v2.y + n * pitch, (end - first) * scale, v2.bar];
     const tip = `V2's block ${n}, tokens ${first} to ${end - 1}`;
     walk(made, at, `V2 ${n}`, rect, [0, (end - first) / tokens], phase, paint, tip);
+    made.text(`block ${n} ${phase === 'race'}`, [0.4 * em, lines[n]], `${n}`, {
+      ...{ fill: '#fff', bold: true, span: phase === 'race' ? [0.15, 0.25] : [0, 1], out: [0, 0.01] },
+    });
     const says = knows ? `m ${short(part.m, 3)}, l ${short(part.l, 3)}` : `tokens ${first} to ${end - 1}`;
     made.text(`${knows ? 'own' : 'tokens'} ${n}`, [text, lines[n]], says, {
       datum: { part: 'own', partition: n },
@@ -157,7 +160,7 @@ function cut(made, at, { tokens, parts, sms, m, l }, phase, paint) {
     });
   made.text('weight is', [weights, title], narrow ? 'weight' : 'weight e^(own m − m)', { bold: true });
   const room = width - box.x - 1.8 * em,
-    high = Math.max(1.6 * em, Math.min(3.4 * em, box.h - 9 * em)),
+    high = Math.max(1.6 * em, Math.min(6 * em, box.h - 10 * em)),
     bar = box.y + 4.6 * em;
   let left = inner;
   parts.forEach((part, n) => {
@@ -177,6 +180,10 @@ function cut(made, at, { tokens, parts, sms, m, l }, phase, paint) {
       },
       enter: { rect: [weights, lines[n] - 0.8 * em, 3 * em, em], alpha: 0 },
     });
+    if (wide > 1.6 * em)
+      made.text(`share ${n} is`, [left + wide / 2, bar + high / 2 + 0.35 * em], `${n}`, {
+        ...{ fill: '#fff', bold: true, align: 'center', span: [0.8, 1] },
+      });
     left += wide;
   });
   const says = [

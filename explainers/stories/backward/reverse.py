@@ -1,4 +1,4 @@
-"""The picture `reverse`: the products of the forward run in reverse, one a step, on the numbers of a tile of the run."""
+"""The picture `reverse`: the products of the forward in reverse, one a step, on the numbers of a tile of the run."""
 
 from functools import cache
 from typing import TypedDict
@@ -28,7 +28,7 @@ MADE = {  # phase -> the part that it makes
     "keys": "dK",
 }
 PHASES = ("forward", "arrives", "kept", "scores", "weights", "price", *[*MADE][2:], "next", "hand")
-READS = {product.made: product.reads for product in gradients.PRODUCTS}
+READS: dict[str, tuple[str, ...]] = {product.made: product.reads for product in gradients.PRODUCTS}
 READS |= {"O": ("P", "V"), "P": ("S", "LSE"), "delta": ("dO", "O"), "dS": ("P", "dP", "delta")}
 LONG, WIDE, ITEM = 16_384, 128, 2  # tokens, head_dim and bytes of a number, of the price of P
 FLOP_OF_EXP = 16  # fp32 FLOP in the time of an exponential: 256 FLOP and 16 exponentials a clock on an SM of sm_90
@@ -37,16 +37,19 @@ FLOP_OF_EXP = 16  # fp32 FLOP in the time of an exponential: 256 FLOP and 16 exp
 class Part(TypedDict):
     """A matrix of the picture.
 
-    said: its name in words. formula: after its name, at the step that makes it.
+    said: its name in words.
+    formula: in place of its name, at its own step.
+    scaled: whether its numbers have the factor `scale`, as S has.
     rows, columns: the names of its axes.
     windows: of each tile: its first number in the column `numbers`, its rows, columns, first row and first column.
-    reads: the parts that it is made of.
+    reads: its inputs.
     seen: at each step, whether it is there.
     notes: at each step, a word next to its name.
     """
 
     said: str
     formula: str
+    scaled: bool
     rows: str
     columns: str
     windows: list[list[int]]
@@ -68,7 +71,7 @@ class ReverseMeta(TypedDict):
     """The fields of the view `reverse`.
 
     tile: at each step, the number of the tile of queries.
-    made: at each step, the part that it makes, or "".
+    made: at each step, its part, or "".
     tiles: of each tile, its queries and keys in words.
     price: for the step `price_at`, or None.
     hand: the sentences under a hand. {name} stands for a value.
@@ -133,6 +136,7 @@ def _parts(run: Run, head: int, tiles: list[Row], phases: list[str]) -> tuple[di
     """Each part, and the numbers of all parts."""
     found = dict[str, Part]()
     columns = list[np.ndarray]()
+    scaled = _scaled(run, head, tiles[0])
     said, notes, formulas = WORDS.table("parts"), WORDS.table("notes"), pictures.formulas(adds=False)
     for part in said:
         along = "key" if gradients.along_keys(part) else "query"
@@ -145,6 +149,7 @@ def _parts(run: Run, head: int, tiles: list[Row], phases: list[str]) -> tuple[di
         found[part] = {
             "said": said[part],
             "formula": formulas.get(part, "").removeprefix(part).strip(),
+            "scaled": part in scaled,
             "rows": along,
             "columns": across,
             "windows": windows,
@@ -153,6 +158,14 @@ def _parts(run: Run, head: int, tiles: list[Row], phases: list[str]) -> tuple[di
             "notes": [_note(part, phases[: at + 1], notes) for at in range(len(phases))],
         }
     return found, np.concatenate(columns).astype(np.float32)
+
+
+def _scaled(run: Run, head: int, tile: Row) -> list[str]:
+    """The parts of a tile whose numbers have the factor `scale`, as logged."""
+    of = {part: np.nan_to_num(_numbers(run, head, part, tile)[0]) for part in ("Q", "K", "dS", "dQ", "dK")}
+    plain = {"dQ": of["dS"] @ of["K"], "dK": of["dS"].T @ of["Q"]}
+    scale = float(str(run.request.problem.sizes["scale"]))
+    return ["S", *(p for p, due in plain.items() if np.abs(of[p] - scale * due).max() < np.abs(of[p] - due).max())]
 
 
 def _numbers(run: Run, head: int, part: str, tile: Row) -> tuple[np.ndarray, int, int]:

@@ -136,7 +136,11 @@ def data_of(run: Run, steps: Sequence[Row], again: Mapping[str, np.ndarray]) -> 
         "recomputes": not moves_weights and "LSE load" in steps[-1]["bytes"],
         "outer": sorted("keys" if kind == gradients.KEY_ITEM else "queries" for kind in kinds),
         **{"lse_bytes": 4 * n, "p_bytes": n * keys * item, "item": item},
-        **{"first": first, "view": "tiles", "at": {"S": max(0, first["P"] - 1), "dK": first["dK"], "next": first["dK"]}},
+        **{
+            "first": first,
+            "view": "tiles",
+            "at": {"S": max(0, first["P"] - 1), "dK": first["dK"], "next": first["dK"]},
+        },
         "held": [part for part in grows if part != "dQ"],
         "tiles": len({row["tile"] for row in of_values} - {-1}),
         "key_spans": len({tuple(row["keys"]) for row in of_values if row["keys"] and row["made"]}),

@@ -92,7 +92,6 @@ class PlacesMeta(TypedDict):
     frames: list[Frame]
     levels: list[Level]
     sizes: list[Size]
-    spill: int
     recorded: str
 
 

@@ -1,4 +1,4 @@
-"""The picture `rungs`: our kernels from the first to the last, and their rivals, as bars of recorded time of one problem.
+"""The picture `rungs`: our kernels from the first to the last and their rivals, as bars of recorded time of a problem.
 
 Each problem is a state of its own. No bar mixes two of them.
 """
@@ -11,7 +11,7 @@ import pandas as pd
 
 from explainers.story import questions, stage
 from explainers.story.frames import Frame
-from explainers.story.glossary import BYTES, amount
+from explainers.story.glossary import BYTES, MICROSECONDS, amount
 from explainers.story.words import Row, Words
 from kernels import catalog
 from kernels.core.remembered import of_recordings
@@ -20,7 +20,8 @@ from kernels.recordings import tables
 from kernels.recordings.tables import Provenance
 
 WORDS = Words.of(str(__package__), "rungs.toml")
-RUNGS, RIVALS = WORDS.table("rungs"), WORDS.table("rivals")
+RUNGS, RIVALS, NEXT_TO = (WORDS.table(name) for name in ("rungs", "rivals", "next_to"))
+ONE_PASS, FOR_SHORT = (WORDS.table("special")[name] for name in ("one_pass", "short"))
 UNFUSED, UNFUSED_16, FLASH = "sdpa_math float32", "sdpa_math float16", "sdpa_flash float16"
 CUDNN, NEWEST, LIMIT = "sdpa_cudnn float16", "flash_attn_4 float16", "limit"
 MAIN = {"batch": 4, "num_heads": 16, "head_dim": 128}  # its lengths are the reader's choice
@@ -43,7 +44,11 @@ class Rung(TypedDict):
 
 
 class TimedProblem(TypedDict):
-    """A problem with its times. said: its sizes, the state of the chip and the recording. us: row -> µs."""
+    """A problem with its times.
+
+    said: its sizes, the state of the chip and the recording. tokens: in short.
+    us: row -> µs.
+    """
 
     id: str
     said: str
@@ -74,7 +79,7 @@ class RungsMeta(TypedDict):
 
 def time(us: float) -> str:
     """A time in at most three digits: 825 µs, 1.03 ms."""
-    return amount(us, ((1e3, "ms"), (1.0, "µs")))
+    return amount(us, MICROSECONDS)
 
 
 def views(taught: Mapping[str, str]) -> tuple[list[stage.View], list[stage.Question]]:
@@ -84,7 +89,7 @@ def views(taught: Mapping[str, str]) -> tuple[list[stage.View], list[stage.Quest
     """
     problems = {one["id"]: one for one in recorded()}
     main = problems.get(f"main {LENGTH}")
-    if main is None or not {*RUNGS} - {"13_short"} <= main["us"].keys():
+    if main is None or not {*NEXT_TO, UNFUSED, FLASH, CUDNN} <= main["us"].keys():
         return [], []
     steps = _steps(problems)
     names = _names(steps, main["us"])
@@ -110,7 +115,8 @@ def _rows(taught: Mapping[str, str]) -> list[Rung]:
         {"id": name, "said": RUNGS[name], "stop": stop_of(at), "group": specs[name].problem_type().dtype}
         for at, name in enumerate(names)
     ]
-    return [*ours, *({"id": id, "said": said, "stop": "", "group": "rivals"} for id, said in RIVALS.items())]
+    rivals: list[Rung] = [{"id": id, "said": said, "stop": "", "group": "rivals"} for id, said in RIVALS.items()]
+    return [*ours, *rivals]
 
 
 def _steps(problems: Mapping[str, TimedProblem]) -> list[Row]:
@@ -130,20 +136,28 @@ def _steps(problems: Mapping[str, TimedProblem]) -> list[Row]:
 
     steps = [step("begin", main, ladder[0], UNFUSED, [ladder[0], *rivals], us[ladder[0]] * 1.02)]
     for at, name in enumerate(ladder[1:], 1):
-        rival = UNFUSED if at < ladder.index("06_mma") else FLASH if at < ladder.index("09_wgmma") else CUDNN
         before = us[ladder[at - 1]]
         seen = [*ladder[: at + 1], *rivals]
-        steps.append(step("rung", main, name, rival, seen, before * 1.05, times=before / us[name]))
+        steps.append(step("rung", main, name, NEXT_TO[name], seen, before * 1.05, times=before / us[name]))
     last, all_of = ladder[-1], [*ladder, *rivals, LIMIT]
     if {FLASH, UNFUSED_16} <= (long := problems.get(f"main {LONGER}", {"us": {}})["us"]).keys():
-        steps.append(step("gain", f"main {LONGER}", FLASH, UNFUSED_16, [*long], long[UNFUSED_16] * 1.05))
+        steps.append(
+            step(
+                "gain",
+                f"main {LONGER}",
+                FLASH,
+                UNFUSED_16,
+                [one for one in long if one != LIMIT],
+                long[UNFUSED_16] * 1.05,
+            )
+        )
     if LIMIT in us:
         share = 100 * us[LIMIT] / us[last]
         steps.append(step("limit", main, last, LIMIT, [*all_of], us[CUDNN] * 1.3, share=share))
     if "turns" in problems:
         times = problems["turns"]["us"]
         sizes = problems["turns"]["said"].partition(".")[0]
-        steps.append(step("turns", "turns", "13_short", CUDNN, [*times], max(times.values()) * 1.05, sizes=sizes))
+        steps.append(step("turns", "turns", FOR_SHORT, CUDNN, [*times], max(times.values()) * 1.05, sizes=sizes))
     if "work" in problems:
         times = problems["work"]["us"]
         steps.append(step("work", "work", last, NEWEST, [*times], max(times.values()) * 1.05))
@@ -159,9 +173,9 @@ def _names(steps: Sequence[Row], us: Mapping[str, float]) -> Row:
     at |= {row["phase"]: n for n, row in enumerate(steps) if row["phase"] != "rung"}
     names: Row = {"gains": gains, "largest": {"kernel": best}, "whole": us[ladder[0]] / us[ladder[-1]], "at": at}
     names |= {"share": 0, "limit": {}, "lost": None}
-    if us["03_flash"] > us[UNFUSED] and (then := [n for n in ladder if us[n] < us[UNFUSED]]):
+    if us[ONE_PASS] > us[UNFUSED] and (then := [n for n in ladder if us[n] < us[UNFUSED]]):
         held, where = _held()
-        lost = {"times": us["03_flash"] / us[UNFUSED], "then": RUNGS[then[0]], "device": where, **held}
+        lost = {"times": us[ONE_PASS] / us[UNFUSED], "then": RUNGS[then[0]], "device": where, **held}
         names["lost"] = lost if len(held) > 1 else None
     if LIMIT in us:
         share, ours = 100 * us[LIMIT] / us[ladder[-1]], us[ladder[-1]]
@@ -177,8 +191,8 @@ def _held() -> tuple[dict[str, str], str]:
     for table, where in tables.recorded(bench.KIND).values():
         part = _of(table, MAIN | {"seq_len": LENGTH, "causal": False})
         size = {row.key: row.peak_bytes for row in part.itertuples()}
-        if {"03_flash", UNFUSED} <= size.keys():
-            said = {"held": "03_flash", "rival_held": UNFUSED}
+        if {ONE_PASS, UNFUSED} <= size.keys():
+            said = {"held": ONE_PASS, "rival_held": UNFUSED}
             held = {key: amount(float(size[name]), BYTES) for key, name in said.items()}
             return held, where.device.removeprefix("NVIDIA ")
     return {}, ""
@@ -204,19 +218,18 @@ def recorded() -> list[TimedProblem]:
         table = table[duels.as_tuned(table) & (table.scores == "random")]
         wanted = {"causal": False, "dtype": "float16"}
         short = _of(table[table.peer == CUDNN.split()[0]], SHORT | wanted)
-        if "13_short" in set(short["name"]):
+        if FOR_SHORT in set(short["name"]):
             times = dict(zip(short.name, short.us)) | {CUDNN: float(short.peer_us.iloc[0])}
             found.append(_problem("turns", SHORT, where, times, turns=True))
         work = _of(table[table.peer == NEWEST.split()[0]], MAIN | {"seq_len": LENGTH} | wanted)
         if len(work):
             times = dict(zip(work.name, work.sustained_us)) | {NEWEST: float(work.sustained_peer_us.iloc[0])}
-            names = {"peer": RIVALS[NEWEST], "name": "our kernels"}
-            found.append(_problem("work", MAIN | {"seq_len": LENGTH}, where, times, **names))
+            found.append(_problem("work", MAIN | {"seq_len": LENGTH}, where, times, peer=True))
     return [one for one in found if len(one["us"]) > 1]
 
 
 def _of(table: pd.DataFrame, wanted: Mapping[str, object]) -> pd.DataFrame:
-    """The timed rows of a problem, with the id of their row in `key`: kernels of the present code, as tuned, and peers."""
+    """The timed rows of a problem, with their ids in `key`: kernels of the present code, as tuned, and peers."""
     rows = table[(table.status == "ok") & (table.num_kv_heads == table.num_heads)]
     for field, value in wanted.items():
         rows = rows[rows[field] == value]
@@ -247,6 +260,7 @@ def _problem(
 ) -> TimedProblem:
     said = stage.sizes_said(sizes)
     names: Row = {"sizes": said, "device": where.device.removeprefix("NVIDIA "), "date": where.date}
-    names |= {"peer": "", "name": "", "turns": False, **more}
+    names |= {"peer": False, "turns": False, **more}
     us = {name: float(value) for name, value in times.items() if name in RUNGS or name in RIVALS}
-    return {"id": id, "said": WORDS.say("problem", names), "tokens": f"{int(str(sizes['seq_len'])):,}", "us": us}
+    tokens = f"{int(str(sizes['seq_len'])):,}" + (f", {sizes['num_heads']} heads" if id == "long" else "")
+    return {"id": id, "said": WORDS.say("problem", names), "tokens": tokens, "us": us}

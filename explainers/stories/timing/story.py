@@ -82,7 +82,7 @@ class Times(Story[Sources]):
         turns = [Tab("turns", duels.titles(met[0]))] if met else []
         made = stage_of(shown_of(subject))
         ladder, asked = rungs.views(dict(subject.taught))
-        made = replace(made, views=[*ladder, *made.views], questions=asked, tabs=[*here, *made.tabs, *turns, *others])
+        made = replace(made, views=[*made.views, *ladder], questions=asked, tabs=[*here, *made.tabs, *turns, *others])
         return stage.warned(made, tables.left_out(bench.KIND))
 
     def parts(self) -> dict[str, Part[Sources]]:
