@@ -184,7 +184,7 @@ def main(what, names):
                 else:
                     for id, depth, step, part, text in leaks(page, stop):
                         print(f"{stop.name}: {id}: {depth} step {step}, {part}: {text[:150]!r}", flush=True)
-            except Exception as error:  # noqa: BLE001
+            except Exception as error:
                 print(stop.name, "FAILED", str(error)[:300], flush=True)
             finally:
                 page.context.close()
