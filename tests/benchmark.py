@@ -68,7 +68,7 @@ PRESS_AND_PAINT = """async () => {
 
 MOTION = (ROOT / "tests" / "browser" / "motion.js").read_text()
 MOVING = {
-    "Why tiles": "tiling?kernel=03_flash&backend=cpu&depth=everything",
+    "Tiles": "tiling?kernel=03_flash&backend=cpu&depth=everything",
     "Online softmax": "online_softmax?backend=cpu&depth=everything",
     "Paging": "block_table?view=walk&scenario=churn&backend=cpu&sequence=1&head=3&depth=everything",
 }

@@ -1,5 +1,5 @@
 """The course: stops in an order, each with one idea. A stop is a file of stops/, and no list names it."""
 
-from app.course.stop import ACTS, Check, Gain, Link, Stop, StopError, checks, read, stops
+from app.course.stop import SHELVES, Check, Gain, Link, Stop, StopError, checks, read, stops
 
-__all__ = ["ACTS", "Check", "Gain", "Link", "Stop", "StopError", "checks", "read", "stops"]
+__all__ = ["SHELVES", "Check", "Gain", "Link", "Stop", "StopError", "checks", "read", "stops"]

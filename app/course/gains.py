@@ -16,9 +16,8 @@ from explainers.story import glossary
 from kernels.build.occupancy import MACHINES, limits
 from kernels.catalog import Catalog
 from kernels.core.remembered import of_recordings
-from kernels.core.request import Request
 from kernels.kv_cache.scenarios import SERVED
-from kernels.measure import chains, launch_times, pattern_cycles, rings
+from kernels.measure import chains, launch_times, rings
 from kernels.measure.launch_times import LaunchTimes, RecordedLaunchTimes
 from kernels.measure.protocol import plan_bytes
 from kernels.recordings import tables
@@ -223,20 +222,6 @@ def _launches(gain: Gain, catalog: Catalog) -> Compared | None:
     return Compared(lasts_us(now), lasts_us(before), "us", place, sizes_of(now.request.problem.values()))
 
 
-def _pattern(gain: Gain, catalog: Catalog) -> Compared | None:
-    def request(name: str, settings: Mapping[str, object]) -> Request:
-        spec = catalog.kernels[name]
-        chosen = tuple((constant, int(str(value))) for constant, value in settings.items())
-        return Request(spec, spec.problem_type(**gain.problem), chosen, backend="recorded")
-
-    now, before = request(gain.kernel, gain.settings), request(gain.before, gain.before_settings)
-    found, found_before = pattern_cycles.cycles(now), pattern_cycles.cycles(before)
-    if not found or not found_before:
-        return None
-    place = f"{found.device.removeprefix('NVIDIA ')}, {found.date}"
-    return Compared(found.cycles, found_before.cycles, "cycles", place, sizes_of(now.problem.values()))
-
-
 # ---- counted by a rule, without a recording ----
 
 
@@ -309,7 +294,6 @@ RULES: dict[str, Callable[[Gain, Catalog], Compared | None]] = {
     "chain": _chain,
     "ring": _ring,
     "launches": _launches,
-    "pattern": _pattern,
     "serving": _serving,
     "stored": _stored,
     **dict.fromkeys(COUNTED, _counted),

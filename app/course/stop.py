@@ -1,5 +1,6 @@
-"""Reads the stops of the course, stops/NN_name.toml in the order of their numbers, and the new checks of the last stop,
-checks/NN_name.toml.
+"""Reads the stops of the course, stops/NN_name.toml in the order of their numbers, and the checks, checks/NN_name.toml.
+
+A stop on a shelf is a page next to the course, with an idea and questions of its own.
 
 The address of a stop is its story's link with stop=NAME. The keys of a file are the fields of Stop, or of Check.
 """
@@ -7,7 +8,7 @@ The address of a stop is its story's link with stop=NAME. The keys of a file are
 import re
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import MISSING, dataclass, field, fields, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, get_type_hints
@@ -16,13 +17,12 @@ from kernels.core.fields import nearest, quoted
 from kernels.errors import WarpglassError
 
 FOLDER = Path(__file__).parent
-ACTS = ("Ideas", "Memory", "Serving", "Tensor cores", "Training", "Between kernels", "Judging")
+SHELVES = ("", "Depth", "Beyond one kernel")  # "" is the course
 # Of a gain: recorded time, bytes of global memory, latency of a level, cycles in the banks, error of O, sustained time
-# against a rival, the rested time, the times of a chain and of a run of launches, sustained time on several GPUs, and
-# the cycles of a way of a pattern.
+# against a rival, the rested time, the times of a chain and of a run of launches, and sustained time on several GPUs.
 # Counted bytes of the K and V that a kernel reads, least bytes of its launches, sectors of a warp's access, bytes of
 # LSE against P, steps of a server, warps of an SM.
-RECORDED = ("time", "bytes", "latency", "cycles", "error", "duel", "rested", "chain", "ring", "launches", "pattern")
+RECORDED = ("time", "bytes", "latency", "cycles", "error", "duel", "rested", "chain", "ring", "launches")
 KINDS = (*RECORDED, "cache", "moved", "sectors", "serving", "stored", "warps")
 MOST_QUESTIONS, MOST_WORDS = 3, 20  # of a stop, of its idea
 NAME = re.compile(r"(\d\d)_([a-z][a-z_0-9]*)")
@@ -68,15 +68,14 @@ class Stop:
     """A stop of the course.
 
     name: its name in a link.
-    number: its place in the course, from 1.
-    title: a short name for the rail.
-    act: one of ACTS.
+    number: its place in the course, from 1, and 0 on a shelf.
+    title: its name, as its page has it.
+    shelf: one of SHELVES.
     minutes: the time for a reader.
     story: the path of its page.
     choices: the choices of its page, as texts.
     idea: its idea in one sentence.
     questions: the ids of the story's questions, in order. Empty if the page asks them itself.
-    essential: whether a reader in a hurry takes it.
     picture: the id of its first picture, or "".
     wins: the gain in a sentence, with {placeholders} of gains.py.
     gain: the comparisons that give the placeholders.
@@ -86,13 +85,12 @@ class Stop:
     name: str
     number: int
     title: str
-    act: str
     minutes: int
     story: str
     idea: str
     questions: tuple[str, ...]
     choices: Mapping[str, str] = field(default_factory=dict)
-    essential: bool = False
+    shelf: str = ""
     picture: str = ""
     wins: str = ""
     gain: tuple[Gain, ...] = ()
@@ -103,17 +101,15 @@ class Stop:
 
 @dataclass(frozen=True)
 class Check:
-    """A question of the last stop, with numbers that no stop has.
+    """A question with numbers that no stop has.
 
     name: of its file, without the number.
-    act: one of ACTS.
     stop: the name of the stop with its idea.
     text, why: the question, and the reason for the right option.
     right: the right option.
     wrong: the other options, each with the reason against it."""
 
     name: str
-    act: str
     stop: str
     text: str
     right: str
@@ -132,7 +128,10 @@ def checks() -> tuple[Check, ...]:
 
 
 def read(folder: Path) -> tuple[Stop, ...]:
-    found = tuple(_from_file(Stop, path, number=number) for number, path in enumerate(sorted(folder.glob("*.toml")), 1))
+    """The stops of the course, then those of each shelf. Raises StopError."""
+    unnumbered = (_from_file(Stop, path, number=0) for path in sorted(folder.glob("*.toml")))
+    ordered = sorted(unnumbered, key=lambda stop: SHELVES.index(stop.shelf))
+    found = tuple(stop if stop.shelf else replace(stop, number=n) for n, stop in enumerate(ordered, 1))
     for stop in found:
         if len(stop.questions) > MOST_QUESTIONS:
             raise StopError(
@@ -143,13 +142,6 @@ def read(folder: Path) -> tuple[Stop, ...]:
             raise StopError(
                 f"The stop {stop.name} has the idea {stop.idea!r}. Write one sentence of at most {MOST_WORDS} words."
             )
-    acts = [ACTS.index(stop.act) for stop in found]
-    if acts != sorted(acts):
-        stray = next(stop for stop, act, before in zip(found[1:], acts[1:], acts) if act < before)
-        raise StopError(
-            f"The stop {stray.name} of the act {stray.act} comes after a later act. "
-            f"Give its file a number inside its act. The acts are {', '.join(ACTS)}."
-        )
     names = [stop.name for stop in found]
     if twice := {name for name in names if names.count(name) > 1}:
         raise StopError(f"Two stops have the name {min(twice)}. Rename one of their files.")
@@ -168,7 +160,7 @@ def _from_file(kind: type, path: Path, **known: object) -> Any:
     return _from_table(kind, path.name, "", given, name=named[2], **known)
 
 
-ALLOWED = {"act": ACTS, "kind": KINDS}  # the values of these keys
+ALLOWED = {"shelf": SHELVES, "kind": KINDS}  # the values of these keys
 TYPES: dict[object, tuple[Callable[[object], bool], str]] = {  # of a field -> whether a value has it, and the remedy
     str: (lambda value: isinstance(value, str) and bool(value.strip()), "Write a text"),
     int: (lambda value: type(value) is int and value >= 1, "Write a whole number from 1"),

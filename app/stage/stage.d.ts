@@ -23,7 +23,7 @@ type Room = ReturnType<typeof import('./shell/room.js').makeRoom>;
 type Stage = import('./core/mount.js').Stage;
 type Stop = import('./shell/course.js').Stop;
 // A story of the rail (app/stories/__init__.py): begin: the defaults of its choices; own: those that stay in it.
-type Lens = { path: string; title: string; begin: Texts; own: string[] };
+type Lens = { path: string; title: string; begin: Texts; own: string[]; runs: boolean };
 type Texts = Record<string, string>;
 // The answer of the server to a question (app/web/server.py).
 type Answer = Partial<web.Asking> & { title?: string; bundle?: string; waiting?: web.Waiting };

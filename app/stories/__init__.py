@@ -24,6 +24,7 @@ def rail(catalog: Catalog) -> list[dict[str, object]]:
 
     begin: the default of each choice. Other values go along from story to story.
     own: the choices that stay in the story.
+    runs: whether it runs a kernel. Other stories show recorded figures only.
     """
     kinds = {spec.problem_type for spec in catalog.kernels.values()}
     ambiguous: set[str] = set()  # fields of which no value is allowed in two families
@@ -37,6 +38,7 @@ def rail(catalog: Catalog) -> list[dict[str, object]]:
         page = story.page(catalog)
         fields = {name for spec in page.kernels.values() for name in fields_of(spec.problem_type)}
         entry: dict[str, object] = {"path": story.path, "title": story.title, "look": story.look}
+        entry["runs"] = not story.made_on
         entry["begin"] = {name: write_value(value) for name, value in page.default_state().items()}
         entry["own"] = sorted({name for name, choice in page.own.items() if choice.stays} | (fields & ambiguous))
         entries.append(entry)

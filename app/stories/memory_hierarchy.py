@@ -44,9 +44,9 @@ OWN = {"source": Choice("", late=True, meaning="whose figures are shown")}
 STORY = story_of(
     story.STORY,
     path="memory_hierarchy",
-    title="Memory",
-    look="Step through the working sets. The cycles of a load jump each time a level is too small for the data. "
-    "Each plateau between two jumps is one level of the memory.",
+    title="Where bytes live",
+    look="Watch a number come from each memory: the farther its home, the longer its thread waits. "
+    "Then give the thread more data, until a near memory cannot hold it.",
     page=lambda catalog: Page(catalog, own=OWN, correct=correct, describe=describe),
     subject=subject,
     order=110,

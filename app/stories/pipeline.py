@@ -262,8 +262,8 @@ def last_block(page: Page, state: State) -> int:
 STORY = story_of(
     story.STORY,
     path="pipeline",
-    title="Pipeline",
-    look="Look for work at the same time: copies, products and exponentials. "
+    title="Tensor cores",
+    look="The pipeline of a kernel: look for copies, products and exponentials at the same time. "
     "The tensor cores rest while no product is in flight.",
     page=page,
     subject=subject,

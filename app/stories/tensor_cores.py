@@ -62,7 +62,7 @@ def limits(page: Page, state: State) -> dict[str, int]:
 STORY = story_of(
     story.STORY,
     path="tensor_cores",
-    title="Tensor cores",
+    title="Fragments",
     look="The number in a cell is the lane that holds it. Look for the lanes of one row. "
     "Click a cell of C to see its 16 products. Click a cell of A or B to see its way to the lane.",
     page=page,

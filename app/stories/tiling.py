@@ -16,7 +16,7 @@ def others(request: Request) -> list[Request]:
 STORY = story_of(
     tiles.STORY,
     path="tiling",
-    title="Why tiles",
+    title="Tiles",
     look="Watch the block fetch rows of K and V, and count how often it fetches the same row. "
     "A row in shared memory comes from global memory only once.",
     order=10,

@@ -6,6 +6,7 @@ from functools import partial
 
 import vl_convert
 
+from app import course
 from app.choices.choice import Choice
 from app.choices.page import Correction, Description, Descriptions, Page, State
 from app.choices.pages import two_rungs
@@ -180,7 +181,16 @@ def subject(page: Page, state: State, backend: str) -> Sources:
     baseline = state["baseline"] or (known.sweeps[key].baselines[0] if key else "")
     name, chosen = (gpu.name, two_rungs(page.catalog)) if gpu else ("", ())
     shown = listed_in(state, "gpus"), sweeps.stamp(), measuring.times(), key, baseline, listed_in(state, "hide")
-    return Sources(*shown, name, several, chosen)
+    return Sources(*shown, name, several, chosen, taught())
+
+
+def taught() -> tuple[tuple[str, str], ...]:
+    """(kernel, title of its first stop) of the course."""
+    found: dict[str, str] = {}
+    for stop in (stop for stop in course.stops() if not stop.shelf and stop.story != STORY.path):
+        for name in [stop.choices.get("kernel", ""), *(gain.kernel for gain in stop.gain)]:
+            found.setdefault(name, stop.title)
+    return tuple(found.items())
 
 
 def take_tab(sources: Sources) -> list[Block]:
@@ -222,7 +232,7 @@ STORY = story_of(
     subject=subject,
     order=130,
     request_tabs=False,
-    pictures=tuple(story.CHARTS),
+    pictures=("rungs", *story.CHARTS),
     parts={"take": take_tab},
     made_on="cpu",
 )

@@ -142,6 +142,24 @@ class TilingFrame(Frame):
     scores: Rect | None  # its computed scores, or None
     o: int  # the place of O after the step in the column `o`, or -1
     bytes: dict[str, int]  # "K load" -> bytes of global memory so far, of every tensor
+    near: int  # bytes read from shared memory so far
+    reads: dict[str, float]  # tensor -> how often the step reads each byte of its part in shared memory
+
+
+class Heights(TypedDict):
+    """Heights of a query tile, for the reader's hand.
+
+    name: of the choice.
+    now: its value.
+    said: the reads of K in the whole head, in a sentence, or "".
+    since: the step that shows them.
+    """
+
+    name: str
+    values: list[int]
+    now: int
+    said: str
+    since: int
 
 
 class MatricesMeta(TypedDict):
@@ -170,6 +188,7 @@ class MatricesMeta(TypedDict):
     blocks: list[list[int]]  # [first row, last row, first column, last column, block] of each block's part of O
     causal: bool
     frames: list[TilingFrame]
+    heights: NotRequired[Heights]
 
 
 class GridFrame(Frame):

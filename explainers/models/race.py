@@ -4,6 +4,7 @@ Bytes follow from the rule of app/stage/views/race_rule.js and are modelled. Tim
 unfused attention, its FlashAttention-2, and cuDNN.
 """
 
+from collections.abc import Sequence
 from functools import cache
 from typing import TypedDict
 
@@ -20,7 +21,8 @@ WORDS = Words.of("explainers.models", "race_words.toml")
 HEIGHT = 128  # queries of a tile of FlashAttention-2 at this head_dim. Other heights have no time.
 PEERS = {"sdpa_math": "unfused", "sdpa_flash": "flash", "sdpa_cudnn": "cudnn"}
 BEGIN, GROWN = 2048, 8192  # tokens of the race, and of its end
-PHASES = ("begin", "scores", "weights", "output", "times", "grown", "hand")
+PHASES = ("words", "begin", "scores", "weights", "output", "times", "grown", "hand")
+SHORT = ("words", "scores", "weights", "gone")  # of the start page
 
 
 class Job(TypedDict):
@@ -53,39 +55,56 @@ class Raced(TypedDict):
 class RaceMeta(TypedDict):
     """The fields of the view `race`.
 
+    phases: of each frame.
     height: of the tiles with recorded times.
+    parts: tensor -> its name and meaning.
+    example: words of a short text.
     words: the sentences under a hand. {name} stands for a value.
-    recorded: the source of times and memory, or "".
+    recorded, where: the source of times and memory, in a sentence and in short, or "".
     """
 
     frames: list[Frame]
+    phases: list[str]
     job: Job
     height: int
     begin: int
     grown: int
     times: list[Raced]
+    parts: dict[str, str]
+    example: list[str]
     words: dict[str, str]
     recorded: str
+    where: str
 
 
-def view() -> stage.View:
+def view(phases: Sequence[str] = PHASES) -> stage.View:
     """The picture. Without recordings it has no times."""
     times, where = raced()
     ratio = {t["tokens"]: t["unfused"] / t["flash"] for t in times if not t["causal"]}
     names: Row = {"ratio": ratio, "begin": BEGIN, "grown": GROWN, "fewer": _fewer(BEGIN)}
-    steps: list[Row] = [{"phase": phase, "tile": -1} for phase in PHASES if phase != "times" or BEGIN in ratio]
+    there = [phase for phase in phases if phase != "times" or BEGIN in ratio]
+    steps: list[Row] = [{"phase": phase, "tile": -1} for phase in there]
     place = {"device": where.device.removeprefix("NVIDIA "), "date": where.date} if where else {}
     meta: RaceMeta = {
         "frames": WORDS.frames(steps, names),
+        "phases": there,
         "job": JOB,
         "height": HEIGHT,
         "begin": BEGIN,
         "grown": GROWN,
         "times": times,
+        "parts": WORDS.table("parts"),
+        "example": WORDS.say("example", {}).split(),
         "words": WORDS.table("hand"),
         "recorded": WORDS.say("recorded", place) if where else "",
+        "where": WORDS.say("where", place) if where else "",
     }
     return stage.View("race", "race", "The race", {**meta, "clock": True, "state": []})
+
+
+def questions() -> list[stage.Question]:
+    """The questions about the picture of the course."""
+    return WORDS.questions({"at": {phase: n for n, phase in enumerate(view().meta["phases"])}}, len(PHASES) - 1)
 
 
 def _fewer(tokens: int) -> float:

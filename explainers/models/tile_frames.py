@@ -173,8 +173,9 @@ def frames_of(
     running: dict[str, int] = {}
     at_work: dict[str, str] = {}  # role -> its place
     seen: dict[str, list[str]] = {}  # the words of a step -> the keys of each step with them
-    frames, where = list[TilingFrame](), None
+    frames, where, near = list[TilingFrame](), None, 0
     for number, step in enumerate(steps.table.itertuples()):
+        another = where is not None and where[0] == step.launch and where[1] != step.block
         if (step.launch, step.block) != where:  # shared memory and registers belong to one block
             held, arrived, at_work, where = {}, {}, {}, (step.launch, step.block)
         made, scores = accesses[number], rects.get(("score", number))
@@ -191,10 +192,16 @@ def frames_of(
             running = {**running, key: running.get(key, 0) + a.bytes}
         read = [a for a in made if a.space == "shared" and a.kind in READS]
         used = [(a.tensor, part.rect) for a in read for part in held.get(a.tensor, []) if part.meets(a.span)]
+        near += sum(a.bytes for a in read)
+        reads = _reads(read, held)
         row = _row(step, made, scores, values_of.get(number), at)
+        copies = ({"tensor": tensor, "times": times} for tensor, times in reads.items() if at.get(tensor) in ("K", "V"))
+        row["another"] = another
+        row["copied"] = next(copies, {"tensor": "", "times": 0})
         row["others"] = [text for role, text in at_work.items() if role and role != step.role]
         row["unordered"] = UNORDERED if number in steps.unordered else ""  # the places of the other roles are not known
         at_work[step.role] = WORDS.say("elsewhere", row)
+        sentence, head = _said(row, seen)
         frames.append(
             {
                 "tile": int(step.tile),
@@ -210,8 +217,11 @@ def frames_of(
                 "scores": scores,
                 "o": int(o_of_step[number]),
                 "bytes": running,
+                "near": near,
+                "reads": reads,
                 "lines": lit[number],
-                "sentence": _sentence(row, seen),
+                "sentence": sentence,
+                "head": head,
                 "details": WORDS.say("details", row | {"exactly": WORDS.parts("exactly", row)}),
             }
         )
@@ -262,8 +272,19 @@ def _row(
     return row | {"place": WORDS.say("place", row)}
 
 
-def _sentence(row: Row, seen: dict[str, list[str]]) -> str:
-    """The step in words. The words of an earlier step follow its new keys.
+def _reads(read: list[Access], held: dict[str, list[_Part]]) -> dict[str, float]:
+    """Tensor -> the bytes that a step reads from shared memory, over the bytes of the parts that it reads."""
+    found = {}
+    for tensor in dict.fromkeys(a.tensor for a in read):
+        own = [a for a in read if a.tensor == tensor]
+        size = sum(part.bytes for part in held.get(tensor, []) if any(part.meets(a.span) for a in own))
+        if size:
+            found[tensor] = round(sum(a.bytes for a in own) / size, 2)
+    return found
+
+
+def _said(row: Row, seen: dict[str, list[str]]) -> tuple[str, str]:
+    """The sentence and the headline of a step. The words of an earlier step follow its new keys.
 
     seen: the words of the earlier steps, each with its keys. This step joins them.
     """
@@ -276,8 +297,9 @@ def _sentence(row: Row, seen: dict[str, list[str]]) -> str:
     before = seen.get(step, ())
     seen[step] = [*before, now]
     if before:
-        step = said(row | ({"again": True} if now in before else {"now": now}))
-    return WORDS.say("sentence", row | {"step": step})
+        row = row | ({"again": True} if now in before else {"now": now})
+        step = said(row)
+    return WORDS.say("sentence", row | {"step": step}), WORDS.say("head", row)
 
 
 def _span(ends: list[int], one: str, many: str) -> str:

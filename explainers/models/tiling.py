@@ -149,16 +149,19 @@ def stage_of(run: Run, provenance: stage.Provenance, beside: Sequence[stage.View
         run.request,
         story.frames,
         [stage.View("matrices", "matrices", "Matrices", *view(run, story)), *beside],
-        state=states(story),
+        state=states(story, sees_a_part(run)),
         tabs=[stage.Tab("bytes", "Bytes"), stage.BUILDS, stage.DATA],
         provenance=provenance,
         summary=summary(run, story),
     )
 
 
-def states(story: Tiling) -> list[stage.State]:
+def states(story: Tiling, part: bool = False) -> list[stage.State]:
     """The strip: the bytes read and written so far, the reads of K, the stored scores and weights, and the content of
-    shared memory."""
+    shared memory.
+
+    part: see sees_a_part.
+    """
 
     def moved(kind: str) -> list[int]:
         return [sum(n for name, n in f["bytes"].items() if name.endswith(kind)) for f in story.frames]
@@ -167,7 +170,10 @@ def states(story: Tiling) -> list[stage.State]:
     held = [sum(part["bytes"] for part in f["resident"].values()) for f in frames]
     return [
         stage.State("asked for so far", moved("load"), "B", colour="load"),
-        stage.State("each byte of K is asked for", [times_said(number) for number in story.k_times]),
+        stage.State(
+            f"each byte of K {'that it sees ' if part else ''}is asked for",
+            [times_said(number) for number in story.k_times],
+        ),
         stage.State("written so far", moved("store"), "B", colour="store", deep=True),
         stage.State("S and P in global memory", [scores_stored(f, story.places) for f in frames], "B", colour="S"),
         stage.State("in shared memory", held, "B", colour="P", deep=not any(held)),
@@ -178,7 +184,10 @@ def states(story: Tiling) -> list[stage.State]:
 def summary(run: Run, story: Tiling) -> str:
     """The gain of tiles in a sentence or two, with the kernel before as a measure."""
     times = story.k_times[-1]
-    names = {"times": times, "often": times_said(times), "rows": story.rows[1] - story.rows[0]}
+    rows, keys = story.rows[1] - story.rows[0], story.logged.shape[1]
+    seen = int(story.logged.any(axis=0).sum()) or keys
+    names = {"times": times, "often": times_said(times), "rows": rows, "part": sees_a_part(run)}
+    names["without"] = story.logged.sum() / seen if story.logged.any() else 0 if names["part"] else rows
     written = scores_stored(story.frames[-1], story.places)
     return WORDS.say("gain", names | {"written": written, "size": scores_size(run)})
 
@@ -219,6 +228,13 @@ def _partial_outputs(
         of_step[step:] = len(blocks)
         blocks.append(current)
     return np.array(blocks, np.float32).reshape(len(blocks), *shape), since, of_step
+
+
+def sees_a_part(run: Run) -> bool:
+    """Whether the mask hides a key from each query of the traced tile."""
+    _, _, end = query_rows(run.request)
+    keys = axes.length(tensor_at(run.request, "K"), "key")
+    return bool(run.request.problem.causal) and end + mask_offset(run.request) < keys
 
 
 def times_of_k(frames: Sequence[TilingFrame], symbol: str, width: int) -> list[float]:

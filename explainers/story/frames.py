@@ -21,6 +21,7 @@ class Frame(TypedDict):
     tile: int  # the number of the outer step of Shift+Left and Shift+Right; -1 outside all tiles
     title: str  # a few words for the clock
     sentence: str  # the step in words
+    head: NotRequired[str]  # the step in at most 12 words, in large type where the reader is guided
     details: NotRequired[str]  # its exact rows and bytes, on hover
     summary: NotRequired[str]  # in place of the stage's, if this step shows another run
     lines: NotRequired[Lines]  # the lines of code of the step

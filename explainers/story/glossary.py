@@ -73,5 +73,5 @@ def listed(parts: list[str]) -> str:
 
 
 def microseconds(value: float) -> str:
-    """Returns a time in microseconds with its unit: 84.7 us, 13.9 ms."""
-    return amount(value, ((1e3, "ms"), (1.0, "us")), 4)
+    """Returns a time in microseconds with its unit: 84.7 µs, 13.9 ms."""
+    return amount(value, MICROSECONDS, 4)

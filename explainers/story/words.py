@@ -6,6 +6,7 @@
     [[step]]                      # a step has the first entry with a true condition
     when = "kind == 'store'"
     title = "{{ entry }} writes {{ tensor }}"
+    head = "{{ entry }} writes {{ tensor }}."    # at most 12 words, where the reader is guided
     say = "{{ entry }} writes {{ tensor }}: {{ bytes | n }} bytes."
     more = "on hover"
 
@@ -116,8 +117,8 @@ class Words:
         if entry is None:
             raise LookupError(f"{self._file}: no [[step]] has a true condition for {dict(row)}.")
         frame = {key: value for key, value in row.items() if key in Frame.__annotations__ or key.endswith("lines")}
-        frame |= {"title": _said(entry["title"], names), "sentence": _said(entry["say"], names)}
-        return frame | ({"details": _said(entry["more"], names)} if "more" in entry else {})
+        keys = {"title": "title", "sentence": "say", "head": "head", "details": "more"}
+        return frame | {key: _said(entry[of], names) for key, of in keys.items() if of in entry}
 
     def questions(self, names: Names, last: int) -> list[Question]:
         """Every [[question]] with a true condition. last: the step with the answer, if the entry names none."""

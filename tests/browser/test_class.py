@@ -68,7 +68,7 @@ def test_who_strays_is_left_alone_and_catches_up_and_a_class_ends_for_all(led):
     leader, follower, _ = led
     line = follower.locator(".class-line")
     press(follower, "ArrowRight")
-    expect(line).to_contain_text("You are on your own. The class is at Why tiles, step 3.")
+    expect(line).to_contain_text("You are on your own. The class is at Tiles, step 3.")
     press(leader, "Home")
     expect(line).to_contain_text("step 1.")
     assert step_of(follower) == 3 and step_of(leader) == 0

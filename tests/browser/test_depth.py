@@ -27,8 +27,7 @@ def test_a_key_and_the_menu_switch_the_depth_and_its_pace_and_the_link_keeps_it(
     assert depth_of(page) == "everything" and address(page)["depth"] == "everything"
     rail(page, "online_softmax")
     assert address(page)["depth"] == "everything"
-    page.get_by_role("button", name="Menu", exact=True).click()
-    page.get_by_role("button", name="Show less").click()
+    page.get_by_role("button", name="Hide code").click()
     assert depth_of(page) == "guided" and "depth" not in address(page)
     expect(page.get_by_role("button", name="Loop")).to_be_hidden()
 
@@ -44,14 +43,14 @@ def test_a_link_opens_its_depth_and_a_link_to_a_hidden_tab_opens_everything(visi
 
 
 def test_guided_labels_are_plain_and_name_the_identifier_on_hover(visit):
-    page = visit("/bank_conflicts?backend=cpu", depth="guided")
+    page = visit("/patterns?backend=cpu", depth="guided")
     page.get_by_role("button", name="Settings").click()
-    label = page.get_by_role("group", name="bytes per lane")
-    assert "(WIDTH)" in label.get_attribute("title")
-    bundle = choose(page, "WIDTH", "16")
-    assert bundle and address(page)["WIDTH"] == "16"
+    label = page.get_by_role("group", name="tree")
+    assert "(TREE)" in label.get_attribute("title")
+    bundle = choose(page, "TREE", "1")
+    assert bundle and address(page)["TREE"] == "1"
     press(page, "d")
-    expect(page.get_by_role("group", name="WIDTH")).to_be_visible()
+    expect(page.get_by_role("group", name="TREE")).to_be_visible()
 
 
 def test_the_pictures_of_guided_are_one_list(visit):
@@ -59,15 +58,18 @@ def test_the_pictures_of_guided_are_one_list(visit):
     page.get_by_label("Picture", exact=True).select_option(label="Threads")
     shown(page)
     assert address(page)["picture"] == "threads"
-    page.get_by_role("button", name="Details").click()
-    expect(page.get_by_role("button", name="Bytes")).to_have_attribute("aria-expanded", "true")
-    expect(page.locator(".wg .drawer")).to_be_in_viewport()
+    for part in (".codes", ".strip", ".toolbar", ".tabs"):
+        expect(page.locator(f".wg {part}")).to_be_hidden()
+    page.get_by_role("button", name="Show code").click()
+    for part in (".codes", ".strip", ".toolbar", ".tabs"):
+        expect(page.locator(f".wg {part}")).to_be_visible()
 
 
 @pytest.mark.parametrize("theme", ["light", pytest.param("dark", marks=pytest.mark.slow)])
 def test_axe_finds_nothing_in_guided_in_settings_in_the_search_and_in_the_glossary(visit, theme):
     page = visit("/tiling?backend=cpu", depth="guided", color_scheme=theme)
     axe(page)
+    page = visit("/patterns?backend=cpu", depth="guided", color_scheme=theme)
     page.get_by_role("button", name="Settings").click()
     axe(page, ".wg .toolbar")
     press(page, "Escape", "/")

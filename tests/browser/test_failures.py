@@ -44,7 +44,7 @@ def test_a_killed_worker_is_told_and_a_second_session_notices_nothing(visit, ser
     time.sleep(1)
     os.kill(max(before, key=lambda pid: ticks(pid) - before[pid]), signal.SIGKILL)
     page.wait_for_selector("text=The run failed.", timeout=20_000)
-    assert re.search(r"The worker process running Why tiles died \(by signal 9\)", said(page))
+    assert re.search(r"The worker process running Tiles died \(by signal 9\)", said(page))
     assert "Traceback" not in page.inner_text("body")
     choose(other, "seq_len", "40")
     assert not other.locator(".wg .messages [role=alert]").count()

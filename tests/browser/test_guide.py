@@ -4,11 +4,13 @@ import re
 
 import pytest
 from browser.conftest import shown
-from browser.stepping import rail
+from browser.stepping import rail, step_of
 from playwright.sync_api import expect
 
+from app.course import stops
+
 LAPTOP, PHONE = {"width": 1280, "height": 720}, {"width": 390, "height": 844}
-STOPS = ["tiling", "memory_hierarchy", "compare"]  # test_course looks at every stop's questions in a large window
+STOPS = ["tiling", "memory_hierarchy", "fusion"]  # test_course looks at every stop's questions in a large window
 HIDDEN = """() => {
   const card = document.querySelector('.wg .guide'), frame = card.querySelector('.body').getBoundingClientRect();
   const out = (node, { top, bottom }) => {
@@ -26,8 +28,9 @@ COVERED = """() => {
 
 
 def opened(visit, path, size):
-    page = visit(f"/{path}", viewport=size)
-    page.locator(".wg .guide-button").click()
+    """A stop by a link, in Guided: its card is open."""
+    page = visit(f"/{path}", viewport=size, depth="guided")
+    expect(page.locator(".wg .guide .question")).to_be_visible()
     return page
 
 
@@ -50,7 +53,55 @@ def test_every_question_stands_whole_in_the_card_beside_the_picture(visit, path)
     assert not page.evaluate(COVERED)
 
 
-@pytest.mark.parametrize("path", ["tiling", "compare", pytest.param("block_table", marks=pytest.mark.slow)])
+def test_a_second_try_is_right_and_a_first_wrong_answer_covers_on_and_keys_lead_from_option_to_option(visit):
+    page = opened(visit, "tiling?stop=tiles&kernel=02_tiled&step=7", LAPTOP)
+    options, said = page.locator(".wg .guide .option"), page.locator(".wg .guide .answer")
+    asked = page.evaluate("document.querySelector('.wg').stage.content.questions.find(q => q.id === 'check_q_shared')")
+    right = asked["answer"]
+    wrong = (right + 1) % options.count()
+    options.nth(wrong).focus()
+    page.keyboard.press("Enter")
+    expect(said).to_have_text("Try once more, or press Show me.")
+    expect(options.nth(wrong)).to_have_class("option off")
+    assert asked["reasons"][wrong] in page.locator(".wg .guide .options").inner_text()
+    assert page.evaluate("document.querySelector('.wg').dataset.veils") and step_of(page) == 6
+    page.keyboard.press("Enter")  # a crossed option is no try
+    expect(said).to_have_text("Try once more, or press Show me.")
+    for _ in range((right - wrong) % options.count()):
+        page.keyboard.press("ArrowDown")
+    expect(options.nth(right)).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(said).to_contain_text("Right: ")
+    expect(options.nth(right)).to_have_class("option true")
+    assert step_of(page) == 6 and not page.evaluate("document.querySelector('.wg').dataset.veils")
+    assert not page.locator(".wg .pin").first.inner_text()
+
+
+@pytest.mark.parametrize("size", [LAPTOP, PHONE], ids=["laptop", "phone"])
+def test_a_link_from_the_middle_of_a_stop_opens_with_its_title_idea_and_question_and_hides_the_answer(visit, size):
+    page = opened(visit, "tiling?stop=tiles&kernel=02_tiled&step=7", size)
+    stop = next(stop for stop in stops() if stop.name == "tiles")
+    title = page.locator(".wg .guide h2" if size is LAPTOP else ".wg .opening b")
+    idea = page.locator(".wg .guide .look" if size is LAPTOP else ".wg .opening")
+    expect(title).to_have_text(f"{stop.number} {stop.title}")
+    expect(title).to_be_in_viewport(ratio=1)
+    expect(idea).to_contain_text(stop.idea)
+    expect(idea).to_be_in_viewport(ratio=1)
+    assert step_of(page) == 6 and page.evaluate("document.querySelector('.wg').dataset.veils") == "headline"
+    if size is PHONE and page.get_by_role("button", name="Question below").is_visible():
+        page.get_by_role("button", name="Question below").click()
+    expect(page.locator(".wg .guide .question")).to_be_in_viewport(ratio=1)
+    for n in (0, 1):  # the question and the chosen option stay in sight
+        page.locator(".wg .guide .option").nth(n).click()
+        expect(page.locator(".wg .guide .question")).to_be_in_viewport(ratio=1)
+        expect(page.locator(".wg .guide .option").nth(n)).to_be_in_viewport(ratio=1)
+    page.keyboard.press("Escape")
+    page.reload()
+    shown(page, "tiling")
+    expect(page.locator(".wg .guide")).to_be_hidden()  # closed by the reader
+
+
+@pytest.mark.parametrize("path", ["tiling", "fusion", pytest.param("block_table", marks=pytest.mark.slow)])
 def test_on_a_phone_show_me_leaves_the_picture_in_sight(visit, path):
     page = opened(visit, path, PHONE)
     page.locator(".wg .guide [data-show]").click()
@@ -58,7 +109,8 @@ def test_on_a_phone_show_me_leaves_the_picture_in_sight(visit, path):
 
 
 def test_the_guide_stays_open_until_it_is_closed_the_picture_fits_and_code_leads_to_its_machine_code(visit):
-    page = opened(visit, "tiling", LAPTOP)
+    page = visit("/tiling", viewport=LAPTOP)
+    page.locator(".wg .guide-button").click()
     cut = """() => { const canvas = document.querySelector('.wg .sheet canvas').getBoundingClientRect();
       return canvas.right - document.querySelector('.wg .sheet').getBoundingClientRect().right; }"""
     page.wait_for_function(f"() => ({cut})() <= 0.01")
@@ -80,13 +132,12 @@ def test_the_guide_stays_open_until_it_is_closed_the_picture_fits_and_code_leads
 
 
 @pytest.mark.parametrize("size", [(1280, 720), (390, 844), (750, 500)])
-def test_the_rail_shows_the_acts_and_this_stop_without_a_scroll(visit, size):
+def test_the_rail_shows_every_stop_without_a_scroll(visit, size):
     page = visit("/block_table?view=heads", viewport={"width": size[0], "height": size[1]})
     current = page.locator(".wg nav [aria-current=page]:visible")
     expect(current).to_have_text(re.compile("Grouped heads"))
-    expect(page.locator(".wg nav .acts [aria-current]")).to_have_text("Serving")
     page.wait_for_function("""() => {
       const rail = document.querySelector('.wg nav').getBoundingClientRect();
-      return [...document.querySelectorAll('.wg nav :is(.acts a, .stops:not([hidden]) a, .opens-menu)')]
+      return [...document.querySelectorAll('.wg nav :is(.stops a, .opens-menu)')]
         .map(node => node.getBoundingClientRect())
         .every(at => at.left >= rail.left - 1 && at.right <= rail.right + 1 && at.height >= 24); }""")

@@ -6,14 +6,14 @@ import pytest
 from browser.stepping import point_at, press, read, tip
 
 LINKS = {
-    "Why tiles": "/tiling?kernel=03_flash&backend=cpu&step=1",
+    "Tiles": "/tiling?kernel=03_flash&backend=cpu&step=1",
     "Tiles of S in global memory": "/tiling?kernel=02_tiled&backend=cpu&step=1",
     "Online softmax": "/online_softmax?backend=cpu&step=1",
     "Paging": "/block_table?view=walk&scenario=churn&backend=cpu&sequence=1&head=3&step=1",
 }
 # The two sheets with most kinds of marks. The slow tests look at all.
 OFTEN = [
-    pytest.param(link, id=name, marks=[] if name in ("Why tiles", "Paging") else pytest.mark.slow)
+    pytest.param(link, id=name, marks=[] if name in ("Tiles", "Paging") else pytest.mark.slow)
     for name, link in LINKS.items()
 ]
 SIZES = {"desk": {"width": 1280, "height": 720}, "phone": {"width": 390, "height": 844}}
@@ -102,7 +102,7 @@ def test_the_next_press_cuts_a_motion_a_printed_page_shows_its_end_and_a_fast_cl
 
 
 def test_the_sentence_the_label_and_the_tip_do_not_wait(stepped):
-    page = stepped(LINKS["Why tiles"])
+    page = stepped(LINKS["Tiles"])
     page.evaluate("jump(2)")
     due = read(page)
     page.evaluate("jump(1)")
@@ -125,7 +125,7 @@ def test_a_step_back_takes_half_as_long_and_a_jump_none(stepped):
 
 
 def test_who_prefers_reduced_motion_gets_none(stepped):
-    page = stepped(LINKS["Why tiles"], reduced_motion="reduce")
+    page = stepped(LINKS["Tiles"], reduced_motion="reduce")
     press(page, "ArrowRight")
     assert page.evaluate("[waits(), clock.step]") == [False, 1]
     page.emulate_media(reduced_motion="no-preference")  # read at each step: no reload

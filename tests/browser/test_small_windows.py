@@ -80,7 +80,7 @@ def test_problem_card_and_date_are_in_sight_and_leave_the_picture_its_place(visi
 
 def test_the_guide_and_a_button_lead_to_the_question_under_the_picture(visit):
     page = visit("/tiling", depth="guided", viewport={"width": 640, "height": 360})
-    press(page, "g")
+    press(page, "g", "g")
     expect(page.locator(".wg .guide .question")).to_be_in_viewport()
     page.evaluate("document.querySelector('.wg .room').scrollTop = 0")
     way = page.get_by_role("button", name="Question below")

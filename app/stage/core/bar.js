@@ -4,6 +4,7 @@ import { button, element, listen } from './paint.js';
 
 const SPEEDS = [1 / 8, 1 / 4, 1 / 2, 1, 2, 4, 10, 30]; // steps a second
 const TICKS = 16; // at most, on the slider
+const LARGE = 90; // characters of a headline at most, for the largest type
 const FIRST = 250; // ms from the press to the first step
 /** @type {Record<string, string>} */
 const ICONS = {
@@ -155,8 +156,11 @@ export function makeBar({ clock, onRest }) {
   const showSentences = (/** @type {number} */ step) =>
     [...sentences.children].forEach((box, side) => {
       const now = told[side][step] ?? told[side][0],
-        [status] = box.children;
+        [status] = box.children,
+        head = said ? '' : (now?.head ?? '');
+      status.children[status.children.length - 2].textContent = head;
       status.lastChild.textContent = said || (now?.sentence ?? '');
+      box.classList.toggle('headed', !!head);
       status.title = said ? '' : (now?.details ?? '');
       status.firstChild.textContent = now?.wrong && !said ? 'Wrong here. ' : '';
       status.ariaLive = said ? 'off' : 'polite'; // the hand's own control says what it does
@@ -211,20 +215,22 @@ export function makeBar({ clock, onRest }) {
       pauseAt.load(frames);
       sentences.replaceChildren(
         ...sides.map((side, n) => {
-          const longest = side
-            .map(f => (f.wrong ? 'Wrong here. ' : '') + f.sentence)
-            .reduce((a, b) => (b.length > a.length ? b : a), '');
+          const [longest, head] = [side.map(f => (f.wrong ? 'Wrong here. ' : '') + f.sentence), side.map(headOf)].map(
+            texts => texts.reduce((a, b) => (b.length > a.length ? b : a), ''),
+          );
           return element(
             'div',
-            { class: 'narration' },
+            { class: head.length > LARGE ? 'narration long' : 'narration' },
             element(
               'div',
               { role: 'status', 'aria-live': 'polite' },
               element('span', { class: 'flag' }),
               ...(sides.length > 1 && !named(side) ? [element('b', {}, `${'AB'[n]}: `)] : []),
+              element('span', { class: 'said-short' }),
               element('span', { class: 'sentence' }),
             ),
             element('div', { class: 'longest', 'aria-hidden': 'true' }, longest),
+            element('div', { class: 'longest said-short', 'aria-hidden': 'true' }, head),
           );
         }),
       );
@@ -238,6 +244,9 @@ export function makeBar({ clock, onRest }) {
     },
   };
 }
+
+// A step in few words, where the reader is guided (shell/depth.css).
+const headOf = (/** @type {Frame} */ frame) => frame.head ?? frame.sentence;
 
 // Whether each sentence of a side begins with the side's own name, as in "V1: done.".
 const named = (/** @type {Frame[]} */ side) => {

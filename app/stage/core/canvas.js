@@ -119,7 +119,7 @@ export function canvasView(host, { clock }, view) {
     showTip(text ? hover : null, text);
     pin.textContent = view.said
       ? view.said(step)
-      : pinned
+      : pinned && !pinned.pointed
         ? `Pinned: ${tell(pinned.thing).replaceAll('\n', '; ')}`
         : '';
   };

@@ -22,24 +22,25 @@ export function worded({ kind, options, unit }, value) {
     .join(', ');
 }
 
-// What the card says: pairs of a bold text and a plain one. guess: null for Show me.
+// What the card says at the end: pairs of a bold text and a plain one. guess: null for Show me. The reason against an
+// option is at the option.
 /** @param {story.Question} question @param {any} guess @returns {[string, string][]} */
 export function told(question, guess) {
-  const { kind, answer, why, reasons = [] } = question,
-    right = kind === 'click' ? '' : rightly(worded(question, answer)); // a click's why names it
-  if (guess === null) return [[right, why]];
-  if (isRight(guess, question)) return [[right || 'Right.', why]];
-  const said = worded(question, guess),
-    reason = kind === 'options' ? (reasons[guess] ?? '') : howFar(question, guess);
-  return [
-    [`Not ${kind === 'options' ? `\u201c${said}\u201d` : said}.`, reason],
-    [right, why],
-  ];
+  const { kind, answer, why } = question,
+    right = guess !== null && isRight(guess, question),
+    said = kind === 'click' ? '' : worded(question, answer); // a click's why names it
+  const bold = said ? named(right ? 'Right' : 'The answer', said) : right ? 'Right.' : '',
+    missing = guess === null || right || kind === 'options';
+  return [...(missing ? [] : [missed(question, guess)]), [bold, why]];
 }
 
+// Why a number or a thing is wrong.
+/** @param {story.Question} question @param {any} guess @returns {[string, string]} */
+export const missed = (question, guess) => [`Not ${worded(question, guess)}.`, howFar(question, guess)];
+
 // An answer with a colon of its own is a sentence of its own.
-const rightly = (/** @type {string} */ said) =>
-  said.includes(':') ? `Right. ${said[0].toUpperCase()}${said.slice(1)}.` : `Right: ${said}.`;
+const named = (/** @type {string} */ name, /** @type {string} */ said) =>
+  said.includes(':') ? `${name}. ${said[0].toUpperCase()}${said.slice(1)}.` : `${name}: ${said}.`;
 
 // Only an amount has a size: a name or a page's number has none.
 /** @param {story.Question} question @param {number} guess */

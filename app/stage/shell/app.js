@@ -163,6 +163,9 @@ export class App {
       { paper } = this.saving,
       middle = stage.middle.node;
     stage.room.prepend(header.node, lesson.panel, lesson.line, this.toolbar.node, this.messages.node, paper.head);
+    stage.bar.root.append(this.depth.opener);
+    stage.bar.node.before(this.guide.opening);
+    stage.bar.node.before(sequences.slide);
     stage.bar.node.after(this.present.node);
     this.present.node.lastChild.before(sequences.notes);
     stage.sub.append(header.idea, this.lead.node);
@@ -244,7 +247,7 @@ export class App {
     this.header.marks(progress());
   }
   presents() {
-    return this.story.path !== 'start' && this.present.toggle();
+    return this.present.toggle();
   }
   // A follower of a class goes elsewhere.
   byHand() {

@@ -1,8 +1,8 @@
 // A question in the card: its text, the ways to answer, and what the card says to an answer.
-import { button, element } from '../core/paint.js';
-import { told } from './answers.js';
+import { makeOptions } from '../core/options.js';
+import { element } from '../core/paint.js';
+import { missed, told } from './answers.js';
 
-const SHORT = 18; // characters: shorter options stand in two columns
 const CLICK = 'Click it in the picture, or reach it with Alt and the arrow keys and press Enter.';
 
 // onAnswer: of an option's place or a number. A click in the picture comes from the picture.
@@ -10,21 +10,8 @@ const CLICK = 'Click it in the picture, or reach it with Alt and the arrow keys 
 export function makeAsk(onAnswer) {
   const node = element('div', { class: 'ask' }),
     said = element('div', { class: 'answer', role: 'status', 'aria-live': 'polite' });
+  /** @type {ReturnType<typeof makeOptions> | null} */ let options = null;
 
-  const choices = (/** @type {string[]} */ texts) => {
-    const made = texts.map((text, n) =>
-      button(
-        text,
-        () => {
-          made.forEach((one, at) => one.setAttribute('aria-pressed', String(at === n)));
-          onAnswer(n);
-        },
-        { class: 'option', 'data-option': n, 'aria-pressed': 'false' },
-      ),
-    );
-    const layout = texts.every(text => text.length <= SHORT) ? 'options short' : 'options';
-    return element('div', { class: layout, role: 'group', 'aria-label': 'Answers' }, ...made);
-  };
   const field = (/** @type {story.Question} */ { unit, tolerance }) => {
     const input = element('input', {
         type: 'number',
@@ -48,6 +35,13 @@ export function makeAsk(onAnswer) {
     return form;
   };
 
+  const say = (/** @type {string} */ tone, /** @type {[string, string][]} */ parts) => {
+    said.className = `answer ${tone}`;
+    said.replaceChildren(
+      ...parts.map(([bold, text]) => element('p', {}, ...(bold ? [element('b', {}, bold), ' '] : []), text)),
+    );
+  };
+
   return {
     node,
     said,
@@ -57,37 +51,36 @@ export function makeAsk(onAnswer) {
       said.replaceChildren();
       said.className = 'answer';
       node.replaceChildren();
+      options = null;
       if (!question) return;
-      const { kind, text, options } = question;
+      const { kind, text } = question;
+      if (kind === 'options') options = makeOptions(question.options, onAnswer);
       node.append(
         element('p', { class: 'of' }, place),
         element('p', { class: 'question' }, text),
-        kind === 'options'
-          ? choices(options)
-          : kind === 'number'
-            ? field(question)
-            : element('p', { class: 'hint' }, CLICK),
+        options?.node ?? (kind === 'number' ? field(question) : element('p', { class: 'hint' }, CLICK)),
       );
+    },
+    // A first wrong guess: why it is wrong, and not what is right.
+    /** @param {story.Question} question @param {any} guess */
+    retry(question, guess) {
+      options?.cross(guess, question.reasons?.[guess] ?? '');
+      say('off', [...(options ? [] : [missed(question, guess)]), ['', 'Try once more, or press Show me.']]);
     },
     // What the run says to a guess, or to Show me (null). right: of the guess, or null.
     /** @param {story.Question} question @param {any} guess @param {boolean | null} right */
     tell(question, guess, right) {
-      said.className = `answer ${right === null ? '' : right ? 'right' : 'off'}`;
-      said.replaceChildren(
-        ...told(question, guess).map(([bold, text]) =>
-          element('p', {}, ...(bold ? [element('b', {}, bold), ' '] : []), text),
-        ),
-      );
-      for (const one of node.querySelectorAll('.option'))
-        one.classList.toggle('true', Number(one.dataset.option) === question.answer);
+      if (right === false) options?.cross(guess, question.reasons?.[guess] ?? '');
+      options?.tick(question.answer);
+      say(right === null ? '' : right ? 'right' : 'off', told(question, guess));
     },
     note(/** @type {string} */ text) {
-      said.className = 'answer';
-      said.replaceChildren(element('p', {}, text));
+      say('', [['', text]]);
     },
     // No more answers, or answers again.
     lock(/** @type {boolean} */ yes) {
-      for (const one of node.querySelectorAll('.option, input, [type=submit]')) one.disabled = yes;
+      options?.lock(yes);
+      for (const one of node.querySelectorAll('input, [type=submit]')) one.disabled = yes;
     },
   };
 }

@@ -17,21 +17,21 @@ export const progress = () =>
   Object.fromEntries(Object.entries(answered()).map(([name, { all }]) => [name, all ? 'done' : 'seen']));
 
 export class Course {
-  /** @param {Stop[]} stops in their order */
-  constructor(stops) {
-    this.stops = stops;
-    this.minutes = minutesOf(stops);
-    this.acts = [...new Set(stops.map(({ act }) => act))].map(name => {
-      const own = stops.filter(({ act }) => act === name);
-      return { name, stops: own, minutes: minutesOf(own) };
-    });
+  /** @param {Stop[]} all in their order, then those of each shelf */
+  constructor(all) {
+    this.all = all;
+    this.stops = all.filter(({ shelf }) => !shelf);
+    this.minutes = this.stops.reduce((sum, { minutes }) => sum + minutes, 0);
+    this.shelves = [...new Set(all.map(({ shelf }) => shelf))]
+      .filter(Boolean)
+      .map(name => ({ name, stops: all.filter(({ shelf }) => shelf === name) }));
   }
 
   // The stop of a moment: the named one, or the stop with the most of its choices, or the first stop
   // of its page. Null for a page without a stop. params: of the moment's link.
   /** @param {Pick<Lens, 'path' | 'begin'>} story @param {Texts} params */
   at({ path, begin }, params) {
-    const here = this.stops.filter(({ story }) => story === path),
+    const here = this.all.filter(({ story }) => story === path),
       chosen = { ...begin, ...params };
     const fits = here
       .filter(({ choices }) => Object.entries(choices).every(([name, text]) => chosen[name] === text))
@@ -40,7 +40,7 @@ export class Course {
   }
   /** @param {Stop} stop */
   after(stop) {
-    return this.stops[this.stops.indexOf(stop) + 1] ?? null;
+    return stop.shelf ? null : (this.stops[stop.number] ?? null);
   }
 }
 
@@ -49,5 +49,4 @@ export class Course {
 export const linkOf = ({ story, choices, name, picture }) =>
   `${story}?${new URLSearchParams({ stop: name, ...choices, ...(picture ? { picture } : {}) })}`;
 
-const minutesOf = (/** @type {Stop[]} */ stops) => stops.reduce((sum, { minutes }) => sum + minutes, 0);
 export const inMinutes = (/** @type {number} */ n) => (n === 1 ? '1 minute' : `${n} minutes`);

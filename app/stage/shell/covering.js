@@ -1,11 +1,12 @@
 // The words that answer an open question, as "?" wherever the page shows them. A sentence with such
 // a word is hidden whole. What a part writes meanwhile is covered before the browser paints it.
+// Who has stepped past the question reads on.
 import { hiding } from '../core/covers.js';
 import { textsIn } from './glossary.js';
 
-const WHERE =
-  '.narration > [role=status], .clock .title, .clock input, .strip, .sub, .tabs, .drawer, .pane.side, .picture';
-const SENTENCES = '.narration > [role=status], .clock .title, .sub .summary, .strip .name';
+const STEP = '.narration > [role=status], .clock .title, .clock input'; // what a step says
+const REST = '.strip, .sub, .tabs, .drawer, .pane.side, .picture';
+const SENTENCES = '.narration .said-short, .narration .sentence, .clock .title, .sub .summary, .strip .name';
 const ATTRIBUTES = ['title', 'aria-label', 'aria-valuetext'];
 const MOST = 2000; // remembered texts
 
@@ -14,6 +15,8 @@ export class Covering {
   texts = new Map(); // text node -> [its text, the covered one]
   names = new Map(); // element -> {attribute: [its text, the covered one]}
   said = new Map(); // covered text -> the text, for nodes that the glossary has split
+  /** @type {readonly string[]} */ words = [];
+  where = '';
 
   /** @param {HTMLElement} root */
   constructor(root) {
@@ -21,10 +24,13 @@ export class Covering {
     this.observer = new MutationObserver(records => this.changed(records));
   }
 
-  // words: [] uncovers all.
-  /** @param {string[]} words */
-  cover(words) {
+  // words: [] uncovers all; past: the steps say what they say.
+  /** @param {readonly string[]} words */
+  cover(words, past = false) {
+    const where = past ? REST : `${STEP}, ${REST}`;
+    if (words === this.words && where === this.where) return;
     this.uncover();
+    [this.words, this.where] = [words, where];
     this.hide = hiding(words);
     if (!words.length) return;
     for (const place of this.whole()) this.visit(place);
@@ -56,7 +62,7 @@ export class Covering {
 
   // The places with covered texts, without the glossary's marks: a word is in one text node.
   whole() {
-    const places = [...this.root.querySelectorAll(WHERE)];
+    const places = [...this.root.querySelectorAll(this.where)];
     for (const place of places) {
       for (const term of place.querySelectorAll('.term')) term.replaceWith(term.textContent);
       place.normalize();
@@ -68,7 +74,7 @@ export class Covering {
   changed(records) {
     for (const { type, target, attributeName } of /** @type {any[]} */ (records)) {
       const node = target.nodeType === Node.TEXT_NODE ? target.parentElement : target;
-      if (!node?.closest(WHERE)) continue;
+      if (!node?.closest(this.where)) continue;
       if (type === 'attributes') this.name(target, attributeName);
       else this.visit(target);
     }

@@ -1,5 +1,6 @@
 // The two depths of a page. Guided shows the picture, the sentence and few controls; Everything
 // shows all of them. The browser remembers the choice, and a link carries it.
+import { button } from '../core/paint.js';
 import { DEEP_TABS } from '../core/tabs.js';
 import { browser } from './storage.js';
 
@@ -16,9 +17,18 @@ export const withoutDepth = ({ [NAME]: _, ...params }) => params;
 /** @param {HTMLElement} root @param {() => void} changed */
 export function makeDepth(root, changed) {
   let depth = '';
+  const toggle = () => {
+    set(depth === DEEP ? 'guided' : DEEP);
+    browser.write(KEPT, depth);
+  };
+  const opener = button('', toggle, {
+    class: 'depth-button quiet',
+    title: 'Code, numbers of the step, settings and details, or the picture only (d)',
+  });
   const set = (/** @type {string} */ wanted) => {
     if (wanted === depth) return;
     root.dataset.depth = depth = wanted;
+    opener.textContent = depth === DEEP ? 'Hide code' : 'Show code';
     changed();
   };
   const kept = () => (browser.read(KEPT) === DEEP ? DEEP : 'guided');
@@ -35,9 +45,7 @@ export function makeDepth(root, changed) {
       const needed = DEEP_TABS.has(tab) ? DEEP : named;
       set(needed === DEEP || needed === 'guided' ? needed : depth || kept());
     },
-    toggle() {
-      set(depth === DEEP ? 'guided' : DEEP);
-      browser.write(KEPT, depth);
-    },
+    toggle,
+    opener,
   };
 }

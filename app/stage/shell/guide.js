@@ -8,11 +8,11 @@ import { answered as read, inMinutes, keepAnswered as write, progress } from './
 
 import { tab } from './storage.js';
 import { makeVotes } from './votes.js';
-import { startAtLine } from './whole_lines.js';
 
 const OPEN = 'warpglass-guide'; // in sessionStorage: whether who walks the course has the card open
 
 const MOST = 3; // questions of a stop
+/** @type {string[]} */ const NOTHING = [];
 
 const was = () => tab.read(OPEN); // 'open', 'closed', or null: nobody has said
 const keepOpen = (/** @type {boolean} */ yes) => tab.write(OPEN, yes ? 'open' : 'closed');
@@ -24,6 +24,7 @@ export function makeGuide(app) {
   const title = element('h2', { tabindex: '-1' }),
     look = element('p', { class: 'look' }),
     turns = element('div', { class: 'turns' }),
+    opening = element('p', { class: 'opening' }), // title and idea, where the card is under the picture
     end = element('div', { class: 'end', hidden: true }),
     foot = element('div', { class: 'stops' });
   const ask = makeAsk(guess => answer(questions[at], guess)),
@@ -46,6 +47,8 @@ export function makeGuide(app) {
   /** @type {Poll} */ let poll = null; // the question to the class
   /** @type {any} */ let given = null; // this browser's answer to the class
   let at = 0,
+    tries = 0, // wrong answers to this question
+    walked = false, // the reader has stepped since it was asked
     toPlay = false, // the stop was opened by the rail, and its picture is not there yet
     led = false; // by this browser
 
@@ -81,26 +84,40 @@ export function makeGuide(app) {
     header.marks(progress());
   };
   const isDone = (/** @type {story.Question} */ question) => kept().done.includes(question.id);
+  // The open question of the card, or null.
+  const open = () => {
+    const question = node.hidden ? null : questions[at];
+    return question && !isDone(question) ? question : null;
+  };
   const drawCover = () => {
-    const asked = node.hidden ? null : questions[at],
-      question = asked && !isDone(asked) ? asked : null;
-    root.dataset.veils = (question?.veils ?? []).join(' ');
+    const question = open();
     root.classList.toggle('polled', isAsked());
     root.classList.toggle('covered', !!question);
-    covering.cover(question?.hides ?? []);
+    coverStep();
     clock.cover({ hide: covering.hide, covers: question?.covers ?? [] });
   };
+  // The sentence is hidden at the question's own step only. Who steps on reads on.
+  const coverStep = () => {
+    const question = open(),
+      away = clock.step - (question?.step ?? 0);
+    root.dataset.veils = (question?.veils ?? []).filter(part => part !== 'sentence' || !away).join(' ');
+    covering.cover(question?.hides ?? NOTHING, walked && away > 0);
+  };
+  const unstep = listen(clock, 'step', ({ detail: { why } }) => {
+    walked ||= why !== 'jump';
+    coverStep();
+  });
 
   // ---- a question ----
   const draw = () => {
     const question = questions[at] ?? null;
-    node.classList.remove('told');
+    tries = 0;
+    walked = false;
     clock.cover({ point: null });
     ask.draw(question, `Question ${at + 1} of ${questions.length}`);
     drawCover();
     drawClass();
     drawEnd();
-    body.style.paddingBottom = '';
     body.scrollTop = 0;
   };
   const turn = (/** @type {number} */ to) => {
@@ -137,6 +154,11 @@ export function makeGuide(app) {
   };
   /** @param {story.Question} question @param {any} guess */
   const answer = (question, guess) => {
+    if (!isPolled() && !tries && !isRight(guess, question)) {
+      tries++;
+      ask.retry(question, guess);
+      return inSight();
+    }
     if (!isPolled() || !poll.open) return reveal(question, guess);
     if (room.state().leads || poll.locked) return;
     given = guess;
@@ -155,15 +177,19 @@ export function makeGuide(app) {
       if (clock.count > 1) clock.set(question.step, isPolled() ? 'jump' : 'user');
       clock.cover({ point: question.shows ?? null });
     }
-    node.classList.add('told'); // in a narrow window the question makes room
+    tries++;
     ask.tell(question, guess, right);
     const done = [...new Set([...kept().done, question.id])];
     keep({ seen: true, done, all: kept().all || questions.every(q => done.includes(q.id)) });
     drawCover();
     drawEnd();
-    (end.hidden ? ask.said : end).scrollIntoView({ block: 'nearest' });
-    startAtLine(body);
+    inSight();
     turns.querySelector('[data-turn="Next question"]')?.classList.remove('quiet');
+  };
+  // What was said, and before all the chosen option and the question.
+  const inSight = () => {
+    for (const part of [ask.said, ask.node.querySelector('[aria-pressed=true]'), ask.node.querySelector('.question')])
+      part?.scrollIntoView({ block: 'nearest' });
   };
   const unpick = listen(clock, 'picked', ({ detail }) => {
     const question = questions[at];
@@ -233,6 +259,7 @@ export function makeGuide(app) {
 
   return {
     node,
+    opening,
     toggle() {
       show(node.hidden, true);
     },
@@ -240,19 +267,21 @@ export function makeGuide(app) {
       show(false);
       keepOpen(false);
     },
-    // Another stop, or none; byRail: the reader came by the rail or the course, and not by a link.
-    /** @param {Stop | null} to @param {boolean} byRail */
-    open(to, byRail) {
+    // Another stop, or none; byRail: the reader came by the rail or the course; byLink: the page opens with it.
+    /** @param {Stop | null} to @param {boolean} byRail @param {boolean} byLink */
+    open(to, byRail, byLink) {
       [stop, questions, toPlay] = [to, [], byRail];
       app.play(false);
       draw();
       if (!stop) return show(false);
-      title.textContent = `${stop.number} ${stop.title}`;
-      title.title = `${stop.act}, about ${inMinutes(stop.minutes)}`;
+      title.textContent = stop.number ? `${stop.number} ${stop.title}` : stop.title;
+      title.title = `About ${inMinutes(stop.minutes)}`;
       look.textContent = stop.idea;
+      opening.replaceChildren(element('b', {}, title.textContent), ` ${stop.idea}`);
       drawFoot();
       // who reads along goes on, also by Back and after a reload; who closed it is left alone
-      show(was() === 'open' || (byRail && was() !== 'closed' && !read()[stop.name]?.seen));
+      const fresh = byLink || (byRail && !read()[stop.name]?.seen);
+      show(was() === 'open' || (fresh && was() !== 'closed'));
     },
     // A stage of this stop: its questions, in the stop's order, as far as the page asks them for these
     // choices. The same question stays asked.
@@ -272,7 +301,7 @@ export function makeGuide(app) {
       if (poll?.open) takePoll(null, room.state().leads);
     },
     unmount() {
-      for (const end of [votes.unmount, deafen, unclass, unpick]) end();
+      for (const end of [votes.unmount, deafen, unclass, unpick, unstep]) end();
     },
   };
 }

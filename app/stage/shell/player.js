@@ -38,7 +38,7 @@ function without(link, ...names) {
 const stepless = (/** @type {string} */ link) => without(link, 'step');
 const runOf = (/** @type {string} */ link) => without(link, 'step', 'picture', 'tab');
 
-// Returns among others notes: the button of their window.
+// Returns among others notes: the button of their window, and slide: the title over the stage.
 /** @param {App} app */
 export function makePlayer(app) {
   const { stage, news, base } = app,
@@ -47,6 +47,7 @@ export function makePlayer(app) {
   const place = element('b', { class: 'place' }),
     title = element('span', { class: 'name' }),
     time = element('output', { 'aria-live': 'off' });
+  const slide = element('p', { class: 'slide', hidden: true }); // the title over a presented moment
   const back = button('Back to the talk', () => go(talk.at), { class: 'back', hidden: true });
   const said = element('p', { class: 'told', role: 'status' });
   // The notes have a window of their own: the class sees this page.
@@ -100,6 +101,7 @@ export function makePlayer(app) {
       link = inFull(to);
     [talk.at, talk.arrived] = [to, null];
     draw();
+    app.depth.arrive({ depth: 'guided' }); // no code, until the speaker asks for it
     await app.visits.visit(link);
     if (mine !== turn || !playing) return;
     [talk.first, talk.arrived] = [clock.step, now()];
@@ -162,11 +164,12 @@ export function makePlayer(app) {
 
   // ---- the bar ----
   function draw() {
-    node.hidden = apart.hidden = !playing;
+    node.hidden = apart.hidden = slide.hidden = !playing;
+    app.root.classList.toggle('talking', playing);
     if (!playing) return;
     const { title: name, note } = moment(),
       following = talk.moments[talk.at + 1];
-    title.textContent = title.title = name;
+    title.textContent = title.title = slide.textContent = name;
     follow();
     tick();
     notes.show({
@@ -222,6 +225,7 @@ export function makePlayer(app) {
   }
   return {
     node,
+    slide,
     notes: apart,
     stop,
     playing: () => playing,

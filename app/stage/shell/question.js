@@ -137,7 +137,8 @@ export class Question {
     const ahead = place ? `${place} ${place === 1 ? 'goes' : 'go'} before it` : 'it is the next',
       time = `${Math.round(seconds)} s so far.`;
     const waits = `waits for a free worker: ${why || ahead}; ${time}`,
-      text = `${story.title} ${running ? `is running: ${time}` : waits} `,
+      makes = story.runs ? `is running: ${time}` : `reads recorded figures: ${time}`,
+      text = `${story.title} ${running ? makes : waits} `,
       end = button('Stop', () => stop(base, key));
     this.report(element('p', { class: 'note info', role: 'status' }, text, end));
   }

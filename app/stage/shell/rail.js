@@ -1,5 +1,4 @@
-// The rail: the acts of the course, the stops of the current act with their marks, and the pages
-// that are no stops.
+// The rail: the stops of the course by number with their marks, and the pages next to the course.
 import { inMinutes, linkOf } from './course.js';
 import { button, element, way } from '../core/paint.js';
 import { opens } from './menu.js';
@@ -9,61 +8,31 @@ const MARKS = { seen: ['\u00b7', 'opened'], done: ['\u2713', 'all questions seen
 
 /** @param {App} app */
 export function makeRail(app) {
-  const { course } = app;
-  /** @type {(stop: Stop, attributes: object, ...text: (string | Node)[]) => any} */
-  const toStop = (stop, attributes, ...text) => way(linkOf(stop), () => app.visits.toStop(stop), attributes, ...text);
-  const acts = course.acts.map(act => ({
-    ...act,
-    link: toStop(act.stops[0], { 'data-act': act.name }, act.name),
-    list: element(
-      'ol',
-      { class: 'stops', 'aria-label': act.name, hidden: true },
-      ...act.stops.map(stop =>
-        element(
-          'li',
-          {},
-          toStop(
-            stop,
-            { 'data-stop': stop.name, title: `${stop.idea} ${inMinutes(stop.minutes)}.` },
-            element('b', {}, String(stop.number)),
-            ` ${stop.title}`,
-          ),
-        ),
-      ),
-    ),
-  }));
+  const { stops } = app.course;
+  const links = stops.map(stop => {
+    const { name, number, title, idea, minutes } = stop,
+      attributes = { 'data-stop': name, title: `${title}: ${idea} ${inMinutes(minutes)}.` };
+    const go = () => app.visits.toStop(stop);
+    return way(linkOf(stop), go, attributes, element('b', {}, String(number)), element('span', {}, ` ${title}`));
+  });
   const more = makeMore(app);
   const node = element(
     'nav',
     { 'aria-label': 'The course' },
-    element('ol', { class: 'acts' }, ...acts.map(({ link }) => element('li', {}, link))),
-    ...acts.map(({ list }) => list),
+    element('ol', { class: 'stops' }, ...links.map(link => element('li', {}, link))),
     more.node,
   );
-  const centre = () =>
-    node.querySelector('.stops:not([hidden]) [aria-current]')?.scrollIntoView({ block: 'nearest', inline: 'center' });
-  new ResizeObserver(centre).observe(node);
   return {
     node,
     // The page that is shown, and its stop if it has one.
     /** @param {string} path @param {Stop | null} stop */
     mark(path, stop) {
-      for (const { name, link, list } of acts) {
-        current(link, name === stop?.act, 'true');
-        list.hidden = name !== stop?.act;
-        for (const a of list.querySelectorAll('a')) current(a, a.dataset.stop === stop?.name, 'page');
-      }
-      more.mark(path, !stop);
-      centre();
+      for (const link of links) current(link, link.dataset.stop === stop?.name);
+      more.mark(path, !stop || !!stop.shelf);
     },
     // progress: stop -> seen or done.
     marks(/** @type {Texts} */ progress) {
-      for (const { name, stops, link, minutes } of acts) {
-        for (const stop of stops) sign(node.querySelector(`[data-stop="${stop.name}"]`), progress[stop.name]);
-        const done = stops.filter(stop => progress[stop.name] === 'done').length;
-        link.title = `${name}: ${stops.length} stops, ${inMinutes(minutes)}` + (done ? `, ${done} done` : '');
-        sign(link, done === stops.length ? 'done' : '');
-      }
+      for (const link of links) sign(link, progress[link.dataset.stop ?? '']);
     },
   };
 }
@@ -75,44 +44,45 @@ function sign(a, state) {
   if (mark) a.append(element('span', { class: 'mark', title: said }, mark, element('span', { class: 'unseen' }, said)));
 }
 
-/** @param {Element} a @param {boolean} yes @param {string} kind */
-const current = (a, yes, kind) => (yes ? a.setAttribute('aria-current', kind) : a.removeAttribute('aria-current'));
+/** @param {Element} a @param {boolean} yes */
+const current = (a, yes) => (yes ? a.setAttribute('aria-current', 'page') : a.removeAttribute('aria-current'));
 
-// Pages that are no stops, and every page of the course with the reader's own choices.
+// The shelves, the other pages, and every page of the course with the reader's own choices.
 /** @param {App} app */
 function makeMore(app) {
   const { course, rail } = app;
-  const paths = new Set(course.stops.map(({ story }) => story)),
+  const paths = new Set(course.all.map(({ story }) => story)),
     pages = rail.filter(({ path }) => path !== 'start');
-  const link = (/** @type {Lens} */ { path, title }) => {
+  /** @type {(text: string, to: string, go: () => any, attributes: object) => Element} */
+  const entry = (text, to, go, attributes) => {
     const leave = () => {
       list.hidePopover();
-      app.visits.leave(path);
+      go();
     };
-    return element('li', {}, way(path, leave, { 'data-story': path }, title));
+    return element('li', {}, way(to, leave, attributes, text));
   };
-  /** @type {(name: string, pages: Lens[]) => Node[]} */
-  const group = (name, pages) =>
-    pages.length ? [element('p', {}, name), element('ul', { 'aria-label': name }, ...pages.map(link))] : [];
+  const ofPage = (/** @type {Lens} */ { path, title }) =>
+    entry(title, path, () => app.visits.leave(path), { 'data-story': path });
+  const ofStop = (/** @type {Stop} */ stop) =>
+    entry(stop.title, linkOf(stop), () => app.visits.toStop(stop), { 'data-stop': stop.name, title: stop.idea });
+  /** @type {(name: string, entries: Element[]) => Node[]} */
+  const group = (name, entries) =>
+    entries.length ? [element('p', {}, name), element('ul', { 'aria-label': name }, ...entries)] : [];
   const list = element(
     'div',
     { class: 'menu more-pages', popover: 'auto', role: 'group', 'aria-label': 'More pages' },
-    ...group(
-      'Next to the course',
-      pages.filter(({ path }) => !paths.has(path)),
-    ),
-    ...group(
-      'Your choices on another page',
-      pages.filter(({ path }) => paths.has(path)),
-    ),
+    ...course.shelves.flatMap(({ name, stops }) => group(name, stops.map(ofStop))),
+    ...group('Tools', pages.filter(({ path }) => !paths.has(path)).map(ofPage)),
+    ...group('Your choices on another page', pages.filter(({ path }) => paths.has(path)).map(ofPage)),
   );
-  const opener = button('More pages', null, { class: 'opens-menu' });
+  const opener = button('More', null, { class: 'opens-menu' });
+  opener.append(element('span', {}, ' pages'));
   opens(opener, list, { onOpen: () => list.querySelector('a').focus() });
   return {
     node: element('div', { class: 'with-menu' }, opener, list),
     /** @param {string} path @param {boolean} here */
     mark(path, here) {
-      for (const a of list.querySelectorAll('a')) current(a, a.dataset.story === path, 'page');
+      for (const a of list.querySelectorAll('[data-story]')) current(a, a.dataset.story === path);
       opener.classList.toggle('here', here && path !== 'start');
     },
   };

@@ -71,6 +71,7 @@ export function makeSequences(app) {
     panel: panel.node,
     bar: player.node,
     notes: player.notes,
+    slide: player.slide,
     talks,
     playing: player.playing,
     unmount: player.unmount,

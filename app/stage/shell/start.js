@@ -1,5 +1,5 @@
-// The start page: a race that moves, what attention computes and what a GPU is, the ladder of
-// kernels, the rail as cards.
+// The start page: a race that moves and is dragged, the course as cards, what attention computes and what a GPU is, the
+// ladder of kernels.
 import { askUntilDone } from './fetching.js';
 import { showBlocks } from '../core/blocks.js';
 import { LABELS, PROVENANCE } from '../core/data.js';
@@ -8,7 +8,7 @@ import { keyList } from './keys.js';
 import { amount, button, element, figure, listen, svgElement, way } from '../core/paint.js';
 import { viewOf } from '../core/views.js';
 
-const PERIOD = 2600; // milliseconds of a step of the race
+const PERIOD = 2400; // milliseconds of a step of the race
 
 /** @param {App} app */
 export function makeStart(app) {
@@ -45,35 +45,34 @@ export function makeStart(app) {
       { class: 'alive' },
       sentence,
       element('div', { class: 'moving' }, host),
-      element('p', { class: 'go' }, toggle, begin),
       element(
         'p',
-        {},
-        'Warpglass compiles CUDA attention kernels, runs them, and shows each step: every tile, every running max, ' +
-          'every address, every byte. Each number says where it comes from: a run, a recording, or a model.',
+        { class: 'go' },
+        toggle,
+        begin,
+        element(
+          'span',
+          {},
+          `Warpglass runs real CUDA attention kernels and shows each step: ${stops.length} stops in ` +
+            `${inMinutes(course.minutes)}, one question in all of them. How do we get the same answer with fewer ` +
+            'trips to memory?',
+        ),
       ),
       from,
     ),
+    element('section', {}, element('h2', {}, 'The course'), cards),
     minute(),
     element(
       'section',
       {},
       element('h2', {}, 'One idea at a time'),
-      element('p', {}, 'The same attention, written again and again. Each kernel says what it changes.'),
-      ladder,
-    ),
-    element(
-      'section',
-      {},
-      element('h2', {}, 'The course'),
       element(
         'p',
         {},
-        `The course has ${stops.length} stops and takes about ${inMinutes(course.minutes)}. ` +
-          'Each stop has one idea: predict it, and the run answers. ' +
-          'In a hurry, take the stops with a star.',
+        'The same attention, written again and again. Each kernel says what it changes. ' +
+          'Its build can change, too: compare the sizes in the last line.',
       ),
-      cards,
+      ladder,
     ),
     element(
       'section',
@@ -113,7 +112,7 @@ export function makeStart(app) {
   const play = (/** @type {boolean} */ yes) => {
     if (yes && clock.step >= clock.count - 1) clock.set(0, 'user');
     playing = yes;
-    toggle.textContent = yes ? 'Pause' : 'Play';
+    toggle.textContent = yes ? 'Pause' : clock.step < clock.count - 1 ? 'Play' : 'Again';
     toggle.setAttribute('aria-pressed', String(yes));
     tick();
   };
@@ -137,20 +136,20 @@ export function makeStart(app) {
           linkOf(stop),
           () => app.visits.toStop(stop),
           { 'data-card': stop.name, class: marks[stop.name] ?? '' },
-          element('b', {}, `${stop.number} ${stop.title}`),
-          ...(stop.essential ? [element('i', { title: 'Essential' }, '\u2605')] : []),
+          element('b', {}, stop.number ? `${stop.number} ${stop.title}` : stop.title),
           element('small', {}, inMinutes(stop.minutes)),
           element('span', {}, stop.idea),
           ...(marks[stop.name] === 'done' ? [element('em', {}, 'all questions seen')] : []),
         ),
       );
     cards.replaceChildren(
-      ...course.acts.map(act =>
+      element('ol', { class: 'cards' }, ...stops.map(card)),
+      ...course.shelves.map(({ name, stops }) =>
         element(
           'section',
-          { 'data-act': act.name },
-          element('h3', {}, act.name, element('small', {}, inMinutes(act.minutes))),
-          element('ol', { class: 'cards' }, ...act.stops.map(card)),
+          { 'data-shelf': name },
+          element('h3', {}, name),
+          element('ul', { class: 'cards' }, ...stops.map(card)),
         ),
       ),
     );
@@ -272,7 +271,7 @@ const UNITS = {
   ],
   us: [
     [1000, 'ms'],
-    [1, 'us'],
+    [1, '\u00b5s'],
   ],
 };
 /** @type {(share: number, text: string) => Element} */

@@ -1,6 +1,7 @@
 // From story to story. Streamlit is not asked and does not hear of the way back: another story is
 // no rerun.
 import { listen } from '../core/paint.js';
+import { embedded } from './embed.js';
 
 /** @type {(a: Texts, b: Texts) => boolean} */
 const sameChoices = (a, b) => Object.keys({ ...a, ...b }).every(name => a[name] === b[name]);
@@ -27,13 +28,15 @@ export class Visits {
     const { app } = this,
       starting = path === 'start',
       story = app.storyOf(path),
-      stop = app.course.at(story, app.address.params);
+      stop = app.course.at(story, app.address.params),
+      first = !app.story && !embedded;
     if (app.story !== story || app.stop !== stop) app.vacate();
     [app.story, app.stop] = [story, stop];
     app.frame.title(starting ? '' : (stop?.title ?? story.title));
+    app.root.dataset.form = stop ? 'stop' : 'page';
     app.header.mark(path, stop);
     app.depth.arrive(app.address.params);
-    app.guide.open(stop?.questions.length ? stop : null, byRail);
+    app.guide.open(stop?.questions.length ? stop : null, byRail, first && !app.depth.deep);
     app.stage.room.classList.toggle('at-start', starting);
     app.stage.bar.node.hidden = starting;
     if (starting) {

@@ -1,21 +1,20 @@
-// The way of the course, new checks, the seven checks again, a summary to keep and the papers. Answers
-// stay in this browser.
+// The seven checks, a summary to keep and the papers. Answers stay in this browser.
+import { makeOptions } from '../core/options.js';
 import { button, element, save, way } from '../core/paint.js';
-import { journey } from './journey.js';
 
 const KEPT = 'warpglass-checks'; // check -> the place of the chosen option
 
 export default function (host, { meta }, { clock, kept, keep, open }) {
-  const { steps, said, source, checks, stops, papers } = meta,
+  const { checks, stops, papers } = meta,
     byName = new Map(stops.map(stop => [stop.name, stop]));
   const chosen = read(kept(KEPT)),
     result = element('p', { class: 'result', role: 'status' });
-  const leadTo = ({ name, number, title, story, query }, label = title) =>
+  const leadTo = ({ name, number, title, story, query }) =>
     way(
       `${story}?${new URLSearchParams(query)}`,
       () => open(story, query),
       { 'data-stop': name },
-      `${number} ${label}`,
+      number ? `${number} ${title}` : title,
     );
   const choose = (check, n) => {
     chosen[check.id] = n;
@@ -26,10 +25,6 @@ export default function (host, { meta }, { clock, kept, keep, open }) {
     clock.dispatchEvent(new CustomEvent('answered', { detail: { done, all: done.length === ids.length } }));
   };
   const cards = checks.map(check => new Card(check, leadTo(byName.get(check.stop)), choose));
-  const asked = (title, which) => [
-    element('h3', {}, title),
-    element('ol', { class: 'asked' }, ...cards.filter(({ check }) => which(check)).map(({ node }) => node)),
-  ];
   const draw = () => {
     for (const card of cards) card.draw(chosen[card.check.id]);
     const answered = checks.filter(({ id }) => id in chosen),
@@ -49,10 +44,8 @@ export default function (host, { meta }, { clock, kept, keep, open }) {
     element(
       'div',
       { class: 'checks', tabindex: '0', role: 'region', 'aria-label': 'The checks' },
-      journey(steps, said, source, (stop, label) => leadTo(byName.get(stop), label)),
       element('div', { class: 'score' }, result, again),
-      ...asked('A new question for each act', ({ act }) => act),
-      ...asked('Seven questions of the course again', ({ act }) => !act),
+      element('ol', { class: 'asked' }, ...cards.map(({ node }) => node)),
       summary(stops, papers, leadTo),
       reading(papers),
     ),
@@ -72,36 +65,51 @@ const read = text => {
 class Card {
   constructor(check, link, choose) {
     this.check = check;
-    this.options = check.options.map((text, n) =>
-      button(text, () => choose(check, n), { class: 'option', 'data-option': n }),
-    );
+    this.choose = choose;
+    this.options = element('div');
     this.said = element('p', { class: 'reply', role: 'status' });
     this.node = element(
       'li',
       { 'data-check': check.id },
-      check.act ? element('p', { class: 'back' }, check.act) : '',
       element('p', { class: 'question' }, check.text),
-      element('div', { class: 'options', role: 'group', 'aria-label': 'Answers' }, ...this.options),
+      this.options,
       this.said,
       element('p', { class: 'back' }, 'The stop: ', link),
     );
+    this.ask();
   }
+  // n: the place of the kept answer, or undefined
   draw(n) {
-    const { answer, reasons, why } = this.check,
-      open = n === undefined;
-    this.node.dataset.state = open ? 'open' : n === answer ? 'right' : 'wrong';
-    this.options.forEach((option, m) => {
-      option.setAttribute('aria-pressed', String(m === n));
-      option.classList.toggle('true', !open && m === answer);
+    const { answer, reasons, why } = this.check;
+    if (n === undefined) {
+      if (this.node.dataset.state !== 'open') this.ask();
+      return;
+    }
+    this.node.dataset.state = n === answer ? 'right' : 'wrong';
+    if (n !== answer) this.shown.cross(n, reasons[n] ?? '');
+    this.shown.tick(answer);
+    this.said.textContent = `${n === answer ? 'Right.' : 'The right answer has a tick.'} ${why}`;
+  }
+  ask() {
+    const { options, answer, reasons } = this.check;
+    let tries = 0;
+    this.node.dataset.state = 'open';
+    this.said.textContent = '';
+    this.shown = makeOptions(options, n => {
+      if (n !== answer) this.shown.cross(n, reasons[n] ?? '');
+      if (this.node.dataset.state !== 'open') return; // who has the answer looks at the others
+      if (n === answer || tries++) this.choose(this.check, n);
+      else this.said.textContent = 'Try once more.';
     });
-    const start = n === answer ? ['Right.'] : ['Not this.', reasons[n] ?? ''];
-    this.said.textContent = open ? '' : [...start, why].filter(Boolean).join(' ');
+    this.options.replaceChildren(this.shown.node);
   }
 }
 
+const gainOf = ({ wins, source }) => (source ? `${wins} (${source}.)` : wins);
+const shelvesOf = stops => [...new Set(stops.map(({ shelf }) => shelf))];
+
 // The idea of each stop and its gain. It is closed at first, because it answers the checks.
 function summary(stops, papers, leadTo) {
-  const acts = [...new Set(stops.map(({ act }) => act))];
   return element(
     'details',
     { class: 'summary-to-keep' },
@@ -114,14 +122,14 @@ function summary(stops, papers, leadTo) {
       ),
       button('Print', () => print()),
     ),
-    ...acts.flatMap(act => [
-      element('h3', {}, act),
+    ...shelvesOf(stops).flatMap(shelf => [
+      element('h3', {}, shelf || 'The course'),
       element(
         'ul',
         {},
         ...stops
-          .filter(stop => stop.act === act)
-          .map(stop => element('li', {}, leadTo(stop), `: ${stop.idea} ${stop.wins}`)),
+          .filter(stop => stop.shelf === shelf)
+          .map(stop => element('li', {}, leadTo(stop), `: ${stop.idea} ${gainOf(stop)}`)),
       ),
     ]),
   );
@@ -136,13 +144,14 @@ function reading(papers) {
 
 // The summary in Markdown.
 export function asText(stops, papers) {
-  const acts = [...new Set(stops.map(({ act }) => act))];
-  const lines = acts.flatMap(act => [
-    `## ${act}`,
+  const lines = shelvesOf(stops).flatMap(shelf => [
+    `## ${shelf || 'The course'}`,
     '',
     ...stops
-      .filter(stop => stop.act === act)
-      .map(({ number, title, idea, wins }) => `${number}. **${title}.** ${idea} ${wins}`.trimEnd()),
+      .filter(stop => stop.shelf === shelf)
+      .map(stop =>
+        `${stop.number ? `${stop.number}.` : '-'} **${stop.title}.** ${stop.idea} ${gainOf(stop)}`.trimEnd(),
+      ),
     '',
   ]);
   const read = papers.map(({ label, link }) => `- [${label}](${link})`);

@@ -1,29 +1,29 @@
-// One row under the reader's hand. Its steps read the row tile by tile, with the numbers of the run. In a hand, the
-// kernel waits at the tile of the held bar: the numbers are the rule's then (drag_rule.js), and are called modelled.
+// One row under the reader's hand. Its steps show the three passes of an ordinary softmax, then read the row tile by
+// tile, with the numbers of the run. In a hand, the kernel waits at the tile of the held bar: the numbers are the
+// rule's then (drag_rule.js), and are called modelled. So they are without m, and with a causal mask.
 import { canvasView } from '../core/canvas.js';
 import { calm, filled, Follower, makeLoop } from '../core/follow.js';
 import { EASE } from '../core/tween.js';
 import { button, element, number, short } from '../core/paint.js';
-import { DRAG_KINDS, dragLayout, dragMarks, FLOAT_RANGE } from './drag_marks.js';
+import { DRAG_KINDS, dragLayout, dragMarks, FLOAT_RANGE, PASSES } from './drag_marks.js';
 import { errorOf, onePass } from './drag_rule.js';
 
 const READ = 900; // ms of a tile after the hand has let go
 const WAVE = [160, 620]; // ms: when the factor reaches the nearest earlier weight, and the farthest
-const CHIP = 900; // ms of the factor's whole way
+const CHIP = 900; // ms of the factor's whole way. Then the tile's own weights grow
+const PASS = 1100; // ms of each pass over the row
 const ASKS = 12_000; // ms that the marked bar pulses
-const LIFT = 900; // ms of a lift by Show me
 const WRONG = 1e-3; // a relative error above that of fp32
 const ABOVE = 2.6; // room above the largest score, without that of the label m:
 const LABEL = 0.7;
-const LONG_ROW = 12, // log2 of the keys of a long row,
-  LONGEST_ROW = 20; // and of the longest one
+const LONGEST_ROW = 20; // log2 of the keys of the longest row
 
 const keysOf = (/** @type {{weights: number[]}} */ { weights }) => [...weights.keys()];
 const two = (/** @type {number} */ value) => value.toFixed(2).replace('-', '−');
 
 /** @type {Picture<online_softmax.DragMeta>} */
 export default function (host, { meta, columns }, context) {
-  const { block_kv: tile, words, frames } = meta,
+  const { block_kv: tile, words, frames, causal } = meta,
     { clock } = context,
     run = Array.from(columns.scores),
     v = columns.v,
@@ -31,7 +31,7 @@ export default function (host, { meta, columns }, context) {
     tiles = keys / tile,
     dims = v.length / keys,
     first = (/** @type {number} */ of) => (of - 1) * tile;
-  const [HAND, DIVIDED] = [frames.length - 1, frames.length - 2],
+  const [DIVIDED, HAND, OVERFLOW, CAUSAL] = [4, 3, 2, 1].map(n => frames.length - n),
     hint = run.reduce((best, s, key) => (key >= keys - tile && (best < 0 || s > run[best]) ? key : best), -1),
     lowest = Math.min(...run, -0.5) - 0.2,
     highest = Math.max(...run) + ABOVE,
@@ -42,21 +42,28 @@ export default function (host, { meta, columns }, context) {
     scores: [...run],
     subtract: true,
     rescale: true,
+    causal: false,
     times: 1,
     read: 0,
     /** @type {number | null} */ hand: null, // the key that is held or has the focus
     played: false,
   };
   const touched = () =>
-    state.times !== 1 || !state.subtract || !state.rescale || state.scores.some((s, key) => s !== run[key]);
+    state.times !== 1 ||
+    !state.subtract ||
+    !state.rescale ||
+    state.causal ||
+    state.scores.some((s, key) => s !== run[key]);
+  const tilesRead = () => (state.causal ? Math.ceil(causal.ends[causal.own] / tile) : tiles);
   const shown = run.map(() => new Follower(0)); // the weights as drawn
   /** @type {{begun: number, tile: number, key: number}[]} */ let chips = [];
   /** @type {ReturnType<typeof dragLayout>} */ let at;
   /** @type {any} */ let now; // outcome() of the state as it is
-  let asked = 0, // since when the marked bar pulses
+  let begun = 0, // when the passes began
+    arrived = -1, // at which step
+    asked = 0, // since when the marked bar pulses
     sent = { factor: 1, when: 0 }, // the last factor that flew, so that a slow drag does not send one in each frame
-    reading = 0, // the timer of the next tile
-    lifting = 0;
+    reading = 0; // the timer of the next tile
 
   // ---- values ----
   const scaled = () => state.scores.map(s => Math.fround(s * state.times));
@@ -67,11 +74,13 @@ export default function (host, { meta, columns }, context) {
     weights: Array.from(columns.weights.subarray(n * keys, n * keys + (n + 1) * tile)),
   }));
   function outcome() {
-    const all = touched() ? onePass(scaled(), v, tile, state) : recorded,
-      due = touched() ? onePass(scaled(), v, tile) : recorded,
+    const is = touched(),
+      bounds = state.causal ? { seen: causal.seen, end: causal.ends[causal.own] } : {},
+      all = is ? onePass(scaled(), v, tile, { ...state, ...bounds }) : recorded,
+      due = is ? onePass(scaled(), v, tile, bounds) : recorded,
       { read } = state,
       [last, before, right] = [all[read - 1], all[read - 2], due[read - 1]],
-      off = last && touched() ? errorOf(last, scaled().slice(0, read * tile), v) : 0;
+      off = last && is ? errorOf(last, scaled().slice(0, Math.min(read * tile, bounds.seen ?? keys)), v) : 0;
     return { last, before, right, off, rose: read > 1 && right.factor < 0.995, needed: right?.factor ?? 1 };
   }
   /** Shares of the lane of the weights. Without m on a log scale, where less than 1 has no height. */
@@ -87,17 +96,22 @@ export default function (host, { meta, columns }, context) {
     const moving = shown.map(one => one.step(time, seconds)).some(Boolean);
     chips = chips.filter(chip => time - chip.begun < CHIP && chip.tile === state.read);
     view.draw();
-    return moving || chips.length > 0 || pulse(time) >= 0;
+    return moving || chips.length > 0 || pulse(time) >= 0 || (clock.step === 0 && passes(time).some(one => one < 1));
   });
-  /** Aims the weights at their values. Those of earlier tiles get theirs when the factor passes. */
-  function aim(/** @type {boolean} */ wave) {
+  /** How far each pass over the row is. */
+  const passes = (/** @type {number} */ time) =>
+    PASSES.map((_, n) => (calm() ? 1 : Math.max(0, Math.min(1, (time - begun) / PASS - n))));
+  /** Aims the weights at their values. Those of earlier tiles get theirs when the factor passes, and those of a new
+   * tile when it has passed. */
+  function aim(/** @type {boolean} */ wave, /** @type {boolean} */ added) {
     const begun = performance.now(),
       high = now.last ? heights(now.last.weights) : [],
       begin = first(state.read);
     shown.forEach((follower, key) => {
       const share = begin > 1 ? (begin - 1 - key) / (begin - 1) : 0,
-        waits = wave && now.rose && key < begin && !calm();
-      follower.aim(high[key] ?? 0, waits ? begun + WAVE[0] + share * (WAVE[1] - WAVE[0]) : begun);
+        waits = wave && now.rose && !calm(),
+        passed = WAVE[0] + share * (WAVE[1] - WAVE[0]);
+      follower.aim(high[key] ?? 0, begun + (!waits ? 0 : key < begin ? passed : added ? CHIP : 0));
     });
     loop.wake();
   }
@@ -139,6 +153,11 @@ export default function (host, { meta, columns }, context) {
   function marks(/** @type {{paint: Paint}} */ { paint }) {
     const { last, before, right, off, rose } = now,
       log = !state.subtract,
+      sum = () => {
+        if (!before || log || divided || !Number.isFinite(last.l)) return '';
+        const scale = last.factor < 0.995 ? ` × ${last.factor.toFixed(2)}` : '';
+        return `${before.l.toFixed(2)}${scale} + ${(last.l - before.l * last.factor).toFixed(2)} = `;
+      },
       values = shown.map(one => one.value),
       divided = clock.step === DIVIDED,
       moves = last && !log && Number.isFinite(last.l) && !shown.every(one => one.rests);
@@ -169,6 +188,7 @@ export default function (host, { meta, columns }, context) {
           weights: last?.weights ?? [],
           shown: values,
         },
+        sum: sum(),
         ghosts: rose && state.rescale && !log && clock.step !== DIVIDED ? before.weights : [],
         fullL: Math.max(fullL, Number.isFinite(last?.l) ? last.l : 0),
         fullO: log ? most || 1 : Math.max(fullO, most),
@@ -179,6 +199,9 @@ export default function (host, { meta, columns }, context) {
         off: bad ? (Number.isNaN(off) ? 'NaN' : `off by ${Math.round(100 * off)} %`) : '',
         knob: state.hand ?? (asks() ? hint : null),
         pulse: pulse(performance.now()),
+        long: clock.step === DIVIDED ? 2 ** length.value : keys,
+        passes: passes(performance.now()),
+        causal: clock.step === CAUSAL ? { ...causal, on: state.causal } : null,
         chips: chipsAt(performance.now()),
       },
       paint,
@@ -199,6 +222,7 @@ export default function (host, { meta, columns }, context) {
         : fill('overflow', { largest: String(largest) });
     }
     if (!state.rescale && !(off < WRONG)) return fill('forgot', { off: `${Math.round(100 * off)} %` });
+    if (state.causal && !held) return fill('causal');
     if (state.times > 20) return fill('large');
     if (held && state.read === 1) return fill('first');
     if (!rose) return fill('below');
@@ -212,8 +236,6 @@ export default function (host, { meta, columns }, context) {
     said.textContent = is ? 'modelled, under your hand' : `run of ${meta.kernel}, row ${meta.row}`;
     said.classList.toggle('modelled', is);
     reset.toggleAttribute('inert', !is);
-    rescale.disabled = !state.subtract;
-    controls.toggleAttribute('inert', !state.played && clock.step < DIVIDED);
     scaleIs.textContent = state.times.toFixed(state.times < 10 ? 1 : 0);
     [...bars.children].forEach((bar, key) => {
       const score = (state.scores[key] * state.times).toFixed(2);
@@ -222,23 +244,22 @@ export default function (host, { meta, columns }, context) {
     });
   }
   /** After any change. wave: the factor has to travel. */
-  function changed({ wave = true } = {}) {
+  function changed({ wave = true, added = false } = {}) {
     now = outcome();
-    aim(wave);
+    aim(wave, added);
     speak();
   }
 
   // ---- hands ----
   function stopReading() {
     clearTimeout(reading);
-    cancelAnimationFrame(lifting);
   }
   function hold(/** @type {number} */ key) {
     stopReading();
-    if (clock.step !== HAND) clock.set(HAND, 'user');
+    if (clock.step < HAND) clock.set(HAND, 'user');
     stopReading();
     state.hand = key;
-    const reads = Math.floor(key / tile) + 1;
+    const reads = Math.min(Math.floor(key / tile) + 1, tilesRead());
     if (state.read !== reads) chips = [];
     state.read = reads;
     changed({ wave: false });
@@ -252,10 +273,10 @@ export default function (host, { meta, columns }, context) {
   function readOn() {
     stopReading();
     changed();
-    if (state.read >= tiles) return;
+    if (state.read >= tilesRead()) return;
     reading = window.setTimeout(() => {
       state.read++;
-      changed();
+      changed({ added: true });
       sendFactor();
       readOn();
     }, READ);
@@ -273,24 +294,10 @@ export default function (host, { meta, columns }, context) {
       if (!chips.length && grown) sendFactor();
     }
   }
-  /** By Show me: the marked bar rises to so much above the line of the tiles before. */
-  function lift(/** @type {number} */ above) {
-    restore();
-    hold(hint);
-    const from = state.scores[hint],
-      to = meta.m[tiles - 2] + above,
-      begun = performance.now();
-    const rise = (/** @type {number} */ time) => {
-      const t = calm() ? 1 : Math.min(1, Math.max(0, time - begun) / LIFT);
-      move(hint, from + (to - from) * EASE.both(t));
-      if (t < 1) lifting = requestAnimationFrame(rise);
-      else state.hand = null;
-    };
-    lifting = requestAnimationFrame(rise);
-  }
   function restore() {
-    Object.assign(state, { scores: [...run], subtract: true, rescale: true, times: 1 });
+    Object.assign(state, { scores: [...run], subtract: true, rescale: true, causal: false, times: 1 });
     subtract.checked = rescale.checked = true;
+    hides.checked = false;
     scale.value = 0;
   }
 
@@ -302,6 +309,7 @@ export default function (host, { meta, columns }, context) {
     }),
     subtract = element('input', { type: 'checkbox', checked: true }),
     rescale = element('input', { type: 'checkbox', checked: true }),
+    hides = element('input', { type: 'checkbox' }),
     scale = element('input', { type: 'range', min: 0, max: 100, step: 1, value: 0, 'aria-label': 'scores times' }),
     scaleIs = element('output'),
     length = element('input', {
@@ -311,8 +319,8 @@ export default function (host, { meta, columns }, context) {
       step: 1,
       'aria-label': 'keys of a row',
     }),
-    kept = element('output');
-  length.value = LONG_ROW;
+    long = element('output');
+  length.value = length.min;
   subtract.onchange = () => {
     state.subtract = subtract.checked;
     changed({ wave: false });
@@ -326,20 +334,27 @@ export default function (host, { meta, columns }, context) {
     state.times = 100 ** (scale.value / 100); // on a log scale, from 1 to 100
     changed({ wave: false });
   };
-  const remember = (length.oninput = () => {
-    const values = { keys: number(2 ** length.value), numbers: number(dims + 2) };
-    kept.textContent = fill('kept', values);
+  const measure = (length.oninput = () => {
+    long.textContent = number(2 ** length.value);
+    loop.wake();
   });
-  remember();
+  hides.onchange = () => hide(hides.checked);
+  /** With a causal mask the block stops at its last tile. */
+  function hide(/** @type {boolean} */ causal) {
+    stopReading();
+    state.causal = hides.checked = causal;
+    state.read = tilesRead();
+    changed({ wave: false });
+  }
   const label = (/** @type {any[]} */ ...parts) => element('label', {}, ...parts);
-  const controls = element(
-    'div',
-    { class: 'hands', role: 'group', 'aria-label': 'Break it' },
-    label(rescale, ' rescale'),
-    label(subtract, ' subtract m'),
-    label('scores × ', scale, scaleIs),
-    label('keys ', length, kept),
-  );
+  /** @type {Record<number, HTMLElement[]>} the controls of a step */
+  const OF_STEP = {
+    [DIVIDED]: [label('keys of the row ', length, long)],
+    [HAND]: [label(rescale, ' rescale')],
+    [OVERFLOW]: [label(subtract, ' subtract m'), label('scores × ', scale, scaleIs)],
+    [CAUSAL]: [label(hides, ' causal')],
+  };
+  const controls = element('div', { class: 'hands', role: 'group', 'aria-label': 'Try it' });
   const bars = element('div', {
     class: 'bars',
     role: 'group',
@@ -410,17 +425,20 @@ export default function (host, { meta, columns }, context) {
     stopReading();
     const before = state.read;
     state.hand = null;
-    state.read = Math.min(step, tiles);
-    if (step < HAND) restore();
+    if (step !== arrived) restore();
+    arrived = step;
+    state.read = Math.min(step, tilesRead());
+    controls.replaceChildren(...(OF_STEP[step] ?? []));
+    if (step === 0) begun = performance.now();
     if (step === HAND) asked = performance.now();
     chips = [];
-    changed({ wave: state.read === before + 1 });
+    changed({ wave: state.read === before + 1, added: true });
     if (why === 'jump') shown.forEach(one => one.jump(one.waiting.at(-1)?.[1] ?? one.goal));
     else if (state.read === before + 1) sendFactor();
   }
   const onStep = (/** @type {any} */ { detail }) => arrive(detail.step, detail.why);
   const onPoint = () => {
-    if (clock.point?.lift) lift(clock.point.lift);
+    if (clock.point?.causal) hide(true);
   };
   clock.addEventListener('step', onStep);
   clock.addEventListener('covers', onPoint);
@@ -447,6 +465,7 @@ export default function (host, { meta, columns }, context) {
   });
   host.querySelector('.sheet')?.append(bars);
   host.append(element('div', { class: 'below-hand' }, controls, element('div', { class: 'of-hand' }, said, reset)));
+  measure();
   arrive(clock.step, 'jump');
   return {
     draw: view.draw,

@@ -1,11 +1,20 @@
 // The picture of a row under a hand, as marks. It gets all values and computes places only. From top to bottom: the
-// scores with the line m, the weights as they count now, l as the same weights laid end to end, and O.
+// scores with the line m, the weights as they count now, l as the same weights laid end to end, and O. Right of l and O
+// is what the block remembers, or the map of all tiles. Before the first tile, the three passes of an ordinary softmax.
 import { Marks } from '../core/kinds.js';
-import { COLOURS, PALETTE, exact, short } from '../core/paint.js';
+import { COLOURS, PALETTE, exact, number, short } from '../core/paint.js';
 
 const SHARES = { score: 0.5, weight: 0.24, sum: 0.07, o: 0.19 }; // of the height without titles
 const FILLED = 0.74; // of the room of a bar
+const GONE = { score: 0.28, weight: 0.6 }; // how much of a used bar is seen
 export const FLOAT_RANGE = 88.72; // ln of the largest float
+const POWERS = [0, 10, 20, 30]; // of 10, on the log scale
+const LOG_10 = Math.log(10);
+export const PASSES = [
+  ['pass 1: find the largest score, m', '1: find m, the largest'],
+  ['pass 2: sum the weights e^(score − m) to l', '2: sum weights to l'],
+  ['pass 3: add weight × V, the values of a key, to the output O', '3: add weight × V to O'],
+];
 
 /**
  * Where everything is.
@@ -14,8 +23,8 @@ export const FLOAT_RANGE = 88.72; // ln of the largest float
  */
 export function dragLayout({ width, height, em }, { keys, tile, dims, lowest, highest }) {
   const narrow = width < 600,
-    size = narrow ? em : 1.2 * em,
-    right = narrow ? 4 : 10,
+    size = narrow || height < 340 ? em : Math.max(1.2 * em, Math.min(height / 34, width / 64)),
+    right = (narrow ? 2.2 : 3) * size, // of the numbers of an axis
     gap = narrow ? 5 : 16, // between two tiles
     pitch = (width - right - gap * (keys / tile - 1)) / keys,
     head = 1.7 * size,
@@ -27,13 +36,17 @@ export function dragLayout({ width, height, em }, { keys, tile, dims, lowest, hi
     return made;
   };
   const lanes = { score: lane(SHARES.score), weight: lane(SHARES.weight), sum: lane(SHARES.sum), o: lane(SHARES.o) },
-    { score } = lanes;
+    { score, sum, o } = lanes,
+    low = (narrow ? 0.62 : 0.66) * (width - right), // l and O are no rows of keys
+    side = { x: low + 1.2 * size, y: sum.title - 0.75 * head + 4, w: width - low - 1.2 * size, h: 0 };
+  side.h = o.y + o.h - side.y;
   return {
-    ...{ width, em: size, narrow, right, gap, pitch, tile, lanes, lowest, highest, bar: Math.max(2, FILLED * pitch) },
+    ...{ width, em: size, narrow, right, gap, pitch, tile, lanes, lowest, highest, low, side },
+    bar: Math.max(2, FILLED * pitch),
     x: (/** @type {number} */ key) => key * pitch + gap * Math.floor(key / tile),
     scoreY: (/** @type {number} */ s) => score.y + ((highest - s) / (highest - lowest)) * score.h,
     scoreAt: (/** @type {number} */ at) => highest - ((at - score.y) / score.h) * (highest - lowest),
-    dim: ((narrow ? 0.8 : 0.66) * (width - right)) / dims, // O is no row of keys: its numbers stand apart
+    dim: low / dims,
     sumEnd: 0, // where l ends, as drawn last
   };
 }
@@ -54,6 +67,7 @@ const figure = (/** @type {number} */ value) =>
  * @param {number[]} now.weights where they go
  * @param {number[]} now.ghosts the weights of earlier tiles before the factor
  * @param {number} now.l
+ * @param {string} now.sum how l came about
  * @param {number} now.fullL l that fills its lane
  * @param {number[]} now.o as drawn
  * @param {number} now.fullO
@@ -65,16 +79,26 @@ const figure = (/** @type {number} */ value) =>
  * @param {string} now.off the error of O, or ""
  * @param {number | null} now.knob the key in the hand, or the one that asks for it
  * @param {number} now.pulse from 0 to 1, or -1
+ * @param {number} now.long keys of the row that the reader thinks of
+ * @param {number[]} now.passes how far each pass is
+ * @param {{seen: number, ends: number[], own: number, on: boolean} | null} now.causal the map, and whether it hides keys
  * @param {{id: string, x: number, y: number, alpha: number, factor: number}[]} now.chips
  * @param {Paint} paint
  */
 export function dragMarks(at, now, paint) {
   const made = new Marks(at.em);
   addScores(made, at, now, paint);
-  if (now.read && !now.log) addLine(made, at, now, paint);
+  if (!now.read) {
+    addPasses(made, at, now, paint);
+    return made.list;
+  }
+  if (now.log) addLimit(made, at, now, paint);
+  else addLine(made, at, now, paint);
   addWeights(made, at, now, paint);
   addSum(made, at, now, paint);
   addOutput(made, at, now, paint);
+  if (now.causal) addMap(made, at, now, paint);
+  else addKept(made, at, now, paint);
   if (now.knob !== null) addKnob(made, at, now, paint);
   for (const { id, x, y, alpha, factor } of now.chips)
     made.add(id, 'pill', [x, y, 0, at.em], { text: `× ${factor.toFixed(2)}`, fill: paint.primary, alpha });
@@ -87,31 +111,83 @@ export function dragMarks(at, now, paint) {
 
 const isRead = (/** @type {Now} */ { read }, /** @type {Layout} */ { tile }, /** @type {number} */ key) =>
   key < read * tile;
+/** The end of the keys that the row's block reads, and of those that the row sees. */
+const bounds = (/** @type {Now} */ { causal, scores }) =>
+  causal?.on ? { end: causal.ends[causal.own], seen: causal.seen } : { end: scores.length, seen: scores.length };
 
 /** @type {Add} */
 function addScores(made, at, now, paint) {
   const { score, weight } = at.lanes,
     zero = at.scoreY(0),
-    name = at.narrow ? 'scores' : 'scores: how well each key fits the query';
+    { end, seen } = bounds(now),
+    name = at.narrow ? 'scores of one query' : `scores of query ${now.row}: how well each key fits it`;
   made.text('title score', [0, score.title], name, { bold: true });
   const wide = at.tile * at.pitch + at.gap / 1.5 - (at.pitch - at.bar),
-    tall = weight.y + weight.h - score.y + 8;
+    tall = (now.read ? weight.y + weight.h : score.y + score.h) - score.y + 8;
   for (let key = 0; key < now.scores.length; key += at.tile) {
     const n = key / at.tile + 1,
-      left = at.x(key) - at.gap / 3;
-    made.rect(`tile ${n}`, [left, score.y - 4, wide, tall], n === now.read ? { fill: paint.panel } : {});
-    made.text(`tile ${n} is`, [left + wide - 4, score.y + 0.9 * at.em], `tile ${n}`, {
-      ...{ align: 'right', alpha: n <= now.read ? 1 : 0.6 },
-    });
+      left = at.x(key) - at.gap / 3,
+      used = n < now.read || now.divided,
+      skipped = key >= end;
+    made.rect(`tile ${n}`, [left, score.y - 4, wide, tall], n === now.read && !used ? { fill: paint.panel } : {});
+    if (skipped)
+      made.add(`skipped ${n}`, 'hatch', [left, score.y - 4, wide, tall], { stroke: PALETTE.axis, gap: 12, alpha: 0.5 });
+    const state = skipped ? 'skipped' : !now.read || n > now.read ? '' : used ? 'used' : 'now',
+      bold = state === 'now' || skipped;
+    made.text(
+      `tile ${n} is`,
+      [left + wide - 4, score.y + 0.9 * at.em],
+      at.narrow || !state ? state || `tile ${n}` : `tile ${n}: ${state}`,
+      {
+        ...{ align: 'right', alpha: bold || !now.read ? 1 : 0.65, bold },
+      },
+    );
   }
   now.scores.forEach((s, key) => {
-    const y = at.scoreY(s);
-    made.rect(`score ${key}`, [at.x(key), Math.min(y, zero), at.bar, Math.max(1, Math.abs(zero - y))], {
-      ...{ fill: COLOURS.S, alpha: isRead(now, at, key) ? 1 : 0.3 },
-      ...{ datum: { kind: 'score', index: key }, tip: `score[${now.row}, ${key}] = ${exact(s * now.times)}` },
-    });
+    const y = at.scoreY(s),
+      read = isRead(now, at, key),
+      rect = [at.x(key), Math.min(y, zero), at.bar, Math.max(1, Math.abs(zero - y))],
+      thing = { datum: { kind: 'score', index: key }, tip: `score[${now.row}, ${key}] = ${exact(s * now.times)}` };
+    if (key >= seen) made.rect(`score ${key}`, rect, { fill: PALETTE.axis, alpha: key < end ? 0.6 : 0.3, ...thing });
+    else if (now.read && !read)
+      made.rect(`score ${key}`, [rect[0] + 0.5, rect[1], rect[2] - 1, rect[3]], { stroke: COLOURS.S, ...thing });
+    else {
+      const used = now.divided || (now.read && key < (now.read - 1) * at.tile);
+      made.rect(`score ${key}`, rect, { fill: COLOURS.S, alpha: used ? GONE.score : 1, ...thing });
+    }
   });
+  if (now.causal) {
+    const x = at.x(now.causal.seen) - (now.causal.seen % at.tile ? (at.pitch - at.bar) / 2 : at.gap / 2);
+    made.add('own key', 'line', [x, score.y + 1.3 * at.em, 0, score.h - 1.3 * at.em], { stroke: paint.text, width: 2 });
+    made.text('later', [x + at.em / 2, score.y + score.h - 0.2 * at.em], at.narrow ? 'later →' : 'later keys →', {
+      bold: true,
+    });
+  }
   made.add('zero', 'line', [0, zero, at.width - at.right, 0], { stroke: PALETTE.axis });
+  for (const s of [2, 0, -2])
+    if (s > at.lowest)
+      made.text(`axis ${s}`, [at.width, at.scoreY(s) + 0.35 * at.em], short(s * now.times, 2), {
+        ...{ align: 'right', alpha: 0.75, size: 0.85 * at.em },
+      });
+}
+
+// Each pass reads the whole row: a mark for each key, from left to right.
+/** @type {Add} */
+function addPasses(made, at, now, paint) {
+  const { weight, o } = at.lanes,
+    each = (o.y + o.h - weight.title) / PASSES.length;
+  PASSES.forEach(([long, brief], n) => {
+    const top = weight.title + n * each,
+      y = top + 0.55 * each,
+      done = now.passes[n] * now.scores.length;
+    made.text(`pass ${n}`, [0, top + Math.min(0.42 * each, 1.5 * at.em)], at.narrow ? brief : long, {
+      ...{ bold: true, alpha: done > 0 ? 1 : 0.5 },
+    });
+    for (const key of now.scores.keys())
+      made.rect(`read ${n} ${key}`, [at.x(key), y, at.bar, Math.max(4, 0.2 * each)], {
+        ...(key < done ? { fill: COLOURS.S } : { fill: paint.panel }),
+      });
+  });
 }
 
 // The line m, and the gap between the old and the new line: its exponent.
@@ -129,10 +205,28 @@ function addLine(made, at, now, paint) {
         ...{ bold: true, align: 'right', fill: paint.primary },
       });
   }
-  made.add('m', 'line', [0, y, at.width - at.right, 0], { stroke: paint.text, width: 2.5, dash: [9, 6] });
-  made.text('m is', [0, y - 0.4 * at.em], at.narrow ? `m = ${figure(now.m)}` : `largest so far, m = ${figure(now.m)}`, {
-    ...{ bold: true, datum: { kind: 'm' }, tip: `m = ${exact(now.m)}` },
-  });
+  const end = bounds(now).end < now.scores.length ? at.x(bounds(now).end) - at.gap : at.width - at.right;
+  made.add('m', 'line', [0, y, end, 0], { stroke: paint.text, width: 2.5, dash: [9, 6] });
+  made.text(
+    'm is',
+    [0, y - 0.4 * at.em],
+    at.narrow ? `m = ${figure(now.m)}` : `m, the largest so far = ${figure(now.m)}`,
+    {
+      ...{ bold: true, datum: { kind: 'm' }, tip: `m = ${exact(now.m)}` },
+    },
+  );
+}
+
+// Without m: the score above which a weight is too large.
+/** @type {Add} */
+function addLimit(made, at, now) {
+  const s = FLOAT_RANGE / now.times,
+    far = s > at.highest;
+  const y = far ? at.lanes.score.y + 2.2 * at.em : at.scoreY(s),
+    said = at.narrow ? 'limit 88.7' : '88.7: above it, e^score is too large for a float';
+  if (!far)
+    made.add('limit', 'line', [0, y, at.width - at.right, 0], { stroke: PALETTE.wrong, width: 2.5, dash: [9, 6] });
+  made.text('limit is', [0, y - 0.4 * at.em], far ? `${said} (far up)` : said, { bold: true, fill: PALETTE.wrong });
 }
 
 /** @type {Add} */
@@ -141,15 +235,35 @@ function addWeights(made, at, now) {
     floor = weight.y + weight.h,
     right = at.width - at.right,
     power = at.narrow ? 'weights e^(score − m)' : 'weights e^(score − m): how much each key counts',
-    name = now.log ? 'weights e^score, log scale up to 3.4e38' : power;
+    name = now.log ? 'weights e^score, on a log scale' : power,
+    axis = (/** @type {string} */ id, /** @type {number} */ y, /** @type {string} */ said) =>
+      made.text(`weight axis ${id}`, [at.width, y + 0.35 * at.em], said, {
+        ...{ align: 'right', alpha: 0.75, size: 0.85 * at.em },
+      });
   made.text('title weight', [0, weight.title], name, { bold: true });
-  if (now.log) made.add('ceiling', 'line', [0, weight.y, right, 0], { stroke: PALETTE.wrong, width: 2.5 });
+  if (now.log) {
+    made.add('ceiling', 'line', [0, weight.y, right, 0], { stroke: PALETTE.wrong, width: 2.5 });
+    made.text(
+      'ceiling is',
+      [right, weight.y - 0.35 * at.em],
+      at.narrow ? '3.4e38' : 'the largest float: 3.4e38 = e^88.7',
+      {
+        ...{ align: 'right', fill: PALETTE.wrong, bold: true },
+      },
+    );
+    for (const power of POWERS) {
+      const y = floor - (power * LOG_10 * weight.h) / FLOAT_RANGE;
+      axis(`${power}`, power ? y : y - 0.4 * at.em, power ? `1e${power}` : '1');
+      made.add(`weight line ${power}`, 'line', [0, y, right, 0], { stroke: PALETTE.axis, alpha: 0.35 });
+    }
+  } else axis('top', weight.y + 0.3 * at.em, '1');
   for (const key of now.scores.keys()) {
-    if (!isRead(now, at, key)) continue;
+    if (!isRead(now, at, key) || key >= bounds(now).seen) continue;
     const value = now.weights[key],
-      high = Math.max(1, Math.min(1, now.shown[key]) * weight.h);
+      high = Math.max(1, Math.min(1, now.shown[key]) * weight.h),
+      used = now.divided || key < (now.read - 1) * at.tile;
     made.add(`weight ${key}`, Number.isFinite(value) ? 'rect' : 'lost', [at.x(key), floor - high, at.bar, high], {
-      fill: now.wrong.has(key) ? PALETTE.wrong : COLOURS.P,
+      ...{ fill: now.wrong.has(key) ? PALETTE.wrong : COLOURS.P, alpha: used && !now.log ? GONE.weight : 1 },
       ...{ datum: { kind: 'weight', index: key }, tip: `weight of key ${key} = ${short(value, 7)}` },
     });
   }
@@ -166,12 +280,12 @@ function addWeights(made, at, now) {
 /** @type {Add} */
 function addSum(made, at, now, paint) {
   const { sum } = at.lanes,
-    right = at.width - at.right,
-    whole = { datum: { kind: 'sum' }, tip: now.read ? `l = ${exact(now.l)}` : '' },
-    value = now.read ? ` = ${figure(now.l)}` : '';
-  made.text('title sum', [0, sum.title], `l = sum of the weights${value}`, { bold: true });
+    right = at.low,
+    whole = { datum: { kind: 'sum' }, tip: `l = ${exact(now.l)}` },
+    said = at.narrow ? `l = ${figure(now.l)}` : `l, the sum of the weights = ${now.sum}${figure(now.l)}`;
+  made.text('title sum', [0, sum.title], said, { bold: true });
   made.rect('sum', [0, sum.y, right, sum.h], { fill: paint.panel, ...whole });
-  if (now.log && now.read) {
+  if (now.log) {
     const finite = Number.isFinite(now.l),
       share = finite ? Math.max(0, Math.log(now.l) / FLOAT_RANGE) : 1;
     made.add('l', finite ? 'rect' : 'lost', [0, sum.y, right * share, sum.h], { fill: COLOURS.P });
@@ -195,11 +309,10 @@ function addOutput(made, at, now, paint) {
     middle = o.y + o.h / 2,
     so = at.narrow
       ? `O: ${now.dims} sums of weight × V`
-      : `O, the output: ${now.dims} numbers, each a sum of weight × V`,
+      : `O, the output: ${now.dims} sums of weight × V (each key's values)`,
     name = now.off ? `O is ${now.off}` : now.divided ? 'O ÷ l: the answer to this query' : so;
   made.text('title o', [0, o.title], name, { bold: true, fill: now.off ? PALETTE.wrong : paint.text });
-  made.add('middle', 'line', [0, middle, at.width - at.right, 0], { stroke: PALETTE.axis });
-  if (!now.read) return;
+  made.add('middle', 'line', [0, middle, at.low, 0], { stroke: PALETTE.axis });
   const box = (/** @type {number} */ value, /** @type {number} */ dim) => {
     const high = (Math.min(1, Math.abs(value) / now.fullO) * o.h) / 2;
     return [dim * at.dim, value < 0 ? middle : middle - high, Math.max(1, FILLED * at.dim), high];
@@ -215,6 +328,79 @@ function addOutput(made, at, now, paint) {
   now.right?.forEach((value, dim) => {
     if (Number.isFinite(value)) made.rect(`right ${dim}`, box(value, dim), { stroke: paint.text, width: 1.5 });
   });
+}
+
+// What the block remembers of a row, however long it is. Without m: what a float can hold.
+/** @type {Add} */
+function addKept(made, at, now, paint) {
+  const { side } = at,
+    large = Math.min(2.6 * at.em, side.h / 3.2),
+    of = at.narrow ? 'm, l and O' : `m, l and the ${now.dims} numbers of O`,
+    texts = now.log
+      ? ['the largest float', '3.4e38', '= e^88.7']
+      : [`remembered: ${of}`, `${now.dims + 2}${at.narrow ? '' : ' numbers'}`, `for ${number(now.long)} keys`],
+    [x, wide] = [side.x + at.em / 2, side.w - at.em],
+    middle = side.y + side.h / 2 + large * 0.35;
+  made.rect('kept', [side.x, side.y, side.w - 2, side.h], { stroke: paint.text, width: 1.5 });
+  made.text('kept is', [x, middle - 1.15 * large, wide], texts[0], { bold: true });
+  made.text('kept all', [x, middle, wide], texts[1], {
+    ...{ bold: true, size: large, fill: now.log ? PALETTE.wrong : paint.primary },
+  });
+  made.text('kept for', [x, middle + 1.6 * at.em, wide], texts[2]);
+}
+
+// All tiles of scores, by query tile and key tile: those right of the diagonal are skipped.
+/** @type {Add} */
+function addMap(made, at, now, paint) {
+  const { side } = at,
+    { ends, own, on } = /** @type {NonNullable<Now['causal']>} */ (now.causal),
+    columns = now.scores.length / at.tile,
+    head = at.narrow ? 2.5 * at.em : 1.3 * at.em,
+    high = Math.min((side.h - head) / ends.length, 2.4 * at.em),
+    wide = Math.min((side.w - (at.narrow ? 0 : 7.5 * at.em)) / columns, 1.6 * high);
+  const computed = ends.reduce((sum, end) => sum + (on ? Math.ceil(end / at.tile) : columns), 0);
+  const title = at.narrow
+    ? ['all tiles:', `${computed} of ${columns * ends.length} read`]
+    : ['all tiles: queries ↓ keys →'];
+  title.forEach((said, n) =>
+    made.text(`map title ${n}`, [side.x, side.y + (n + 0.8) * at.em, side.w], said, { bold: !n }),
+  );
+  ends.forEach((end, tile) => {
+    for (let n = 0; n < columns; n++) {
+      const rect = [side.x + n * wide, side.y + head + tile * high, wide - 2, high - 2],
+        last = Math.ceil(end / at.tile) - 1,
+        thing = { datum: { kind: 'tile', query: tile, key: n } };
+      if (on && n > last)
+        made.add(`map ${tile} ${n}`, 'hatch', rect, {
+          stroke: PALETTE.axis,
+          gap: 6,
+          width: 1,
+          ...thing,
+          tip: 'skipped whole',
+        });
+      else
+        made.rect(`map ${tile} ${n}`, rect, {
+          fill: COLOURS.S,
+          alpha: 0.8,
+          ...thing,
+          tip: on && n === last ? 'computed, later keys masked' : 'computed',
+        });
+      if (on && n === last) made.add(`mask ${tile}`, 'half', rect, { fill: PALETTE.axis });
+    }
+  });
+  made.rect('map own', [side.x - 2, side.y + head + own * high - 2, columns * wide + 2, high + 2], {
+    stroke: paint.text,
+    width: 2.5,
+  });
+  if (at.narrow) return;
+  const x = side.x + columns * wide + 0.6 * at.em;
+  made.text('own is', [x, side.y + head + (own + 0.5) * high + 0.35 * at.em], 'this query', { bold: true });
+  made.text(
+    'map is',
+    [x, side.y + head + (ends.length - 0.5) * high + 0.35 * at.em],
+    `${computed} of ${columns * ends.length} read`,
+    { bold: true, fill: paint.primary },
+  );
 }
 
 /** @type {Add} */
@@ -250,6 +436,15 @@ export const DRAG_KINDS = {
     g.beginPath();
     g.arc(x, y, r, 0, 2 * Math.PI);
     g.stroke();
+  },
+  // the corner above the diagonal of a tile: its masked scores
+  half(g, { rect: [x, y, w, h], fill }) {
+    g.fillStyle = fill;
+    g.beginPath();
+    g.moveTo(x, y);
+    g.lineTo(x + w, y);
+    g.lineTo(x + w, y + h);
+    g.fill();
   },
   knob(g, { rect: [x, y, r], fill, stroke }) {
     g.fillStyle = fill;

@@ -16,18 +16,21 @@ const float = Math.fround;
  * @param {ArrayLike<number>} scores of one row
  * @param {ArrayLike<number>} v [keys * dims]
  * @param {number} tile its keys
- * @param {{subtract?: boolean, rescale?: boolean}} [how] SUBTRACT_MAX and RESCALE of the kernel
+ * @param {{subtract?: boolean, rescale?: boolean, seen?: number, end?: number}} [how] SUBTRACT_MAX and RESCALE of the
+ *   kernel. With a causal mask, the keys that the row sees, and the end of the keys that its block reads: later tiles
+ *   are skipped
  * @returns {State[]}
  */
-export function onePass(scores, v, tile, { subtract = true, rescale = true } = {}) {
+export function onePass(scores, v, tile, how = {}) {
+  const { subtract = true, rescale = true, seen = scores.length, end = scores.length } = how;
   const dims = v.length / scores.length,
     states = [];
   let m = subtract ? -Infinity : 0,
     l = 0,
     o = Array(dims).fill(0),
     /** @type {number[]} */ weights = [];
-  for (let first = 0; first < scores.length; first += tile) {
-    const own = Array.from({ length: tile }, (_, n) => float(scores[first + n])),
+  for (let first = 0; first < end; first += tile) {
+    const own = Array.from({ length: tile }, (_, n) => (first + n < seen ? float(scores[first + n]) : -Infinity)),
       next = subtract ? Math.max(m, ...own) : 0,
       factor = rescale ? float(Math.exp(float(m - next))) : 1,
       p = own.map(score => float(Math.exp(float(score - next))));

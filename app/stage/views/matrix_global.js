@@ -8,6 +8,14 @@ const DIM = 0.14, // what a step does not read: plain, as its values mean nothin
   OLD = 0.45; // what an earlier step has made
 export const FLIGHT = { ease: 'both', passing: true };
 const WORDS = { K: 'keys', V: 'values', S: 'scores', P: 'weights', O: 'output' };
+const LONG = {
+  Q: 'queries: they ask',
+  K: 'keys: they answer',
+  V: 'values: they are mixed',
+  S: 'scores: how well both fit',
+  P: 'weights: scores as shares',
+  O: 'output: mixed values',
+};
 const MEANING = [
   'Each token has three vectors:',
   'Q, a query: what it asks',
@@ -83,7 +91,7 @@ export class GlobalMarks {
   addGlobal() {
     const { marks, model, laid, lit, step } = this,
       { boxes } = laid;
-    if (laid.held) marks.text('global', [boxes.Q[0], laid.title], 'Global memory', { bold: true });
+    if (laid.held) marks.text('global', [boxes.Q[0], laid.title], 'Global memory: far', { bold: true });
     for (const place of ['Q', 'K', 'V']) {
       marks.add(`all ${place}`, 'rect', boxes[place], { fill: COLOURS[place], alpha: DIM });
       for (const { kind, rect } of lit.filter(one => one.place === place))
@@ -221,13 +229,22 @@ export class GlobalMarks {
     };
     const [wide, narrow] = [boxes.S[2], boxes.Q[2]],
       word = WORDS[this.nameOfS];
+    // in full, if it ends before its neighbour
+    const noteFully = (place, said) => {
+      const text = LONG[place === 'S' ? this.nameOfS : place],
+        [x, , w] = boxes[place],
+        end = 'VO'.includes(place) ? (laid.chip?.[0] ?? x + w) - gap / 2 : x + w + gap - 6,
+        fits = laid.held && x + 1.6 * em + widest([text], `${em}px ${paint.font}`) < end;
+      note(place, fits ? text : said);
+    };
     if (this.weighing) note('S', '\u2192 P, weights');
-    else note('S', wide > 14 * em ? `${word}, ${n} \u00d7 ${keys}` : wide > 5 * em ? word : '');
-    note('Q', narrow > 9 * em ? `queries, ${n} \u00d7 ${d}` : narrow > 5 * em ? 'queries' : '');
-    if (narrow > 3.5 * em) for (const place of ['K', 'V']) note(place, WORDS[place]);
+    else noteFully('S', wide > 14 * em ? `${word}, ${n} \u00d7 ${keys}` : wide > 5 * em ? word : '');
+    noteFully('Q', narrow > 9 * em ? `queries, ${n} \u00d7 ${d}` : narrow > 5 * em ? 'queries' : '');
+    if (narrow > 3.5 * em) for (const place of ['K', 'V']) noteFully(place, WORDS[place]);
     const state = model.oNow(step),
       under = !laid.held && state >= 0 && state < model.states;
-    if (model.oddAt('O', step) || narrow > 5 * em) note('O', under ? 'so far' : WORDS.O);
+    if (under) note('O', 'so far');
+    else if (model.oddAt('O', step) || narrow > 5 * em) noteFully('O', WORDS.O);
   }
   // What the matrices are, where there is room above Q.
   addMeaning() {

@@ -1,6 +1,6 @@
 // What the matrices of attention draw at a step, as marks that move: rows fly from global memory to
 // the block's tiles on its SM, a line runs over the loop of a product, O flies back.
-import { COLOURS } from '../core/paint.js';
+import { COLOURS, number, short } from '../core/paint.js';
 import { FLIGHT, GlobalMarks, NAMES, rowsOf, sourceOf } from './matrix_global.js';
 import { meet } from './matrix_model.js';
 
@@ -24,6 +24,7 @@ export function matrixMarks(model, laid, { step, paint }) {
   made.addMeaning();
   made.addBlocks();
   if (laid.held) made.addChip();
+  if (laid.tally) made.addTally();
   made.addOutlines();
   made.addLoop();
   return made.marks.list;
@@ -37,7 +38,7 @@ class MatrixMarks extends GlobalMarks {
       [x, y, w, h] = laid.chip,
       slot = { fill: paint.background, stroke: paint.border };
     marks.rect('chip', [x, y, w, h], { fill: paint.panel, stroke: paint.border });
-    marks.text('chip name', [x, y - 0.45 * em], `Block ${frame.block} on its SM`, { bold: true });
+    marks.text('chip name', [x, y - 0.45 * em], `Block ${frame.block} on its SM: near`, { bold: true });
     for (const place of Object.keys(held)) marks.rect(`slot ${place}`, held[place], slot);
     for (const tile of chip.tiles) this.addTile(tile);
     if (chip.score) this.addScores(chip.score);
@@ -58,6 +59,7 @@ class MatrixMarks extends GlobalMarks {
         stroke: paint.primary,
         width: 2,
       });
+      this.addReads();
     }
     const names = { ...NAMES, S: chip.score?.weighed ? 'P' : 'S' };
     for (const place of Object.keys(held)) {
@@ -69,6 +71,35 @@ class MatrixMarks extends GlobalMarks {
         fill: place === 'S' && chip.score ? COLOURS[names.S] : paint.text,
       });
     }
+  }
+  // How often a copied key is read, in the free place between K and V.
+  addReads() {
+    const { marks, laid, frame, model } = this,
+      { held, em } = laid,
+      [, times] = Object.entries(frame.reads).find(([tensor]) => model.placeOf(tensor) === 'K') ?? [],
+      [x, , room] = held.V,
+      top = held.K[1];
+    if (!times || held.V[1] - top < 5.5 * em) return;
+    for (const [n, text] of ['One key:', '1 copy', `${short(times)} reads`].entries())
+      marks.text(`reads ${n}`, [x, top + (1 + 1.35 * n) * em, room], text, { bold: n > 0 });
+  }
+  // The bytes that the block has read from both memories, on one scale.
+  addTally() {
+    const { marks, laid, model, paint, frame } = this,
+      [x, y, w, h] = laid.tally,
+      { em } = laid,
+      thick = h / 2 - 2 * em,
+      far = ({ bytes }) => Object.entries(bytes).reduce((sum, [key, n]) => sum + (key.endsWith(' load') ? n : 0), 0),
+      last = model.frames.at(-1),
+      most = Math.max(far(last), last.near);
+    [
+      ['Asked of global memory', far(frame), COLOURS.read],
+      ['Read in shared memory', frame.near, paint.primary],
+    ].forEach(([text, bytes, fill], n) => {
+      const top = y + (h / 2) * n;
+      marks.text(`tally ${n}`, [x, top + em, w], `${text}: ${number(bytes)} B`);
+      marks.rect(`tally bar ${n}`, [x, top + 1.4 * em, bytes && Math.max(1, (w * bytes) / most), thick], { fill });
+    });
   }
   // A tile in shared memory. Its rows come one after another; the side that leads leaves first, or
   // they would cross.

@@ -5,11 +5,14 @@ import { canvasView } from '../core/canvas.js';
 import { calm, filled, Follower, makeLoop } from '../core/follow.js';
 import { button, element, number } from '../core/paint.js';
 import { EASE } from '../core/tween.js';
-import { RACE_KINDS, raceLayout, raceMarks } from './race_marks.js';
+import { askingMarks, RACE_KINDS, raceLayout, raceMarks } from './race_marks.js';
 import { after, keysRead, placeOf, total, traffic } from './race_rule.js';
 
 const MOVE = 1800; // ms of a step of the race
+const ASKING = 2200; // ms in which all words ask
 const OCTAVES = [6, 14]; // log2 of the fewest and the most tokens
+const NEAR = 0.13; // of an octave: so near, the slider holds at a whole one
+const GRAIN = 64; // tokens between two lengths under a moving hand
 const HEIGHTS = [16, 64, 128];
 /** @type {[number, string][]} */
 const UNITS = [
@@ -23,15 +26,19 @@ const three = (/** @type {number} */ value, like = value) =>
 
 /** @type {Picture<models.RaceMeta>} */
 export default function (host, { meta }, context) {
-  const { frames, job, times, words, begin, grown } = meta,
+  const { frames, phases, job, times, parts, words, begin, grown } = meta,
     { clock } = context,
     HAND = frames.length - 1,
-    GROWN = HAND - 1,
-    OUTPUT = 3;
+    FIRST = phases.indexOf('scores'), // the first step with bytes
+    TIMES = phases.includes('output') ? phases.indexOf('output') + 1 : HAND, // and with recorded figures
+    longest = phases.includes('grown') ? grown : begin; // tokens of the hand
   const start = { tokens: begin, height: meta.height, causal: false };
   let chosen = { ...start },
     touched = '', // the control that the reader moved last
+    dragging = false,
     share = 0, // of the bytes of the left side
+    asked = 1, // share of the words that have asked
+    begun = -1e9, // ms, of the asking
     /** @type {{from: number, to: number, begun: number} | null} */ motion = null;
   const drawn = new Follower(Math.log2(begin)); // of the tokens, on the slider's scale
   /** @type {ReturnType<typeof raceLayout>} */ let at;
@@ -47,41 +54,54 @@ export default function (host, { meta }, context) {
   /** The share of the left side's bytes at a step: after each of its stages. */
   function shareAt(/** @type {number} */ step) {
     const { store } = ways();
-    return step >= OUTPUT ? 1 : total(store.slice(0, step)) / total(store);
+    const ended = Math.max(0, step - FIRST + 1),
+      moved = total(store.slice(0, ended));
+    return (ended && ended < store.length ? moved - 1 : moved) / total(store); // a stage rests in its last tile
   }
   function look() {
     const { store, keep } = ways(),
       whole = total(store),
       sums = keysRead(chosen.tokens, chosen.height, chosen.causal),
-      found = clock.step > OUTPUT ? record() : null,
-      held = (/** @type {number} */ n) => `${three((found ? found.held[n] : 0) / 1e9)} GB`,
+      found = record() || null,
+      square = 2 * squareOf(),
+      amount = (/** @type {number} */ bytes) => `${three(bytes / 1e9)} GB`,
       ms = (/** @type {number} */ value) => `${three(value)} ms`;
-    /** @type {[string, number, string][][]} */
-    const facts = !found
-      ? [[], []]
-      : [
-          [
-            ['torch, unfused', 1, ms(found.unfused)],
-            ['memory held', -1, held(0)],
-            ...(chosen.causal
-              ? [/** @type {[string, number, string]} */ (['', -1, 'computes the grey half, too'])]
-              : []),
-          ],
-          [
-            ['FlashAttention-2', found.flash / found.unfused, ms(found.flash)],
-            ['cuDNN', found.cudnn / found.unfused, ms(found.cudnn)],
-            ['memory held', -1, held(1)],
-          ],
-        ];
-    const side = (/** @type {import('./race_rule.js').Moved[][]} */ stages, /** @type {number} */ n) => {
+    /** @type {import('./race_marks.js').Fact[][] | null} */
+    const facts = found && [
+      [
+        ['time, torch unfused', 1, ms(found.unfused)],
+        ['memory in use', 1, amount(found.held[0]), 0.6],
+        chosen.causal
+          ? ['computes the grey half, too', -1, '']
+          : ['of it, S and P', square / found.held[0], amount(square), 0.6],
+      ],
+      [
+        ['time, FlashAttention-2', found.flash / found.unfused, ms(found.flash)],
+        ['memory in use', found.held[1] / found.held[0], amount(found.held[1]), 0.6],
+        ['time, cuDNN', found.cudnn / found.unfused, ms(found.cudnn)],
+      ],
+    ];
+    const why = fill(chosen.height === meta.height ? 'none' : 'none_height', {
+      tokens: number(chosen.tokens),
+      height: chosen.height,
+    });
+    const side = (/** @type {import('./race_rule.js').Moved[][]} */ stages) => {
       const all = total(stages),
         bytes = Math.min(whole * share, all),
         state = after(stages, bytes);
-      return { bytes, all, ...state, ...placeOf(sums, state.share), done: whole * share >= all - 0.5, facts: facts[n] };
+      return { bytes, all, ...state, ...placeOf(sums, state.share), done: whole * share >= all - 0.5 };
     };
     return {
-      ...{ whole, tiles: sums.length - 1, recorded: !!found },
-      sides: [side(store, 0), side(keep, 1)],
+      ...{
+        whole,
+        tiles: sums.length - 1,
+        parts,
+        gone: words.gone,
+        memory: fill('memory', { heads: job.batch * job.heads }),
+        recorded: meta.where,
+      },
+      facts: clock.step < TIMES ? null : (facts ?? [[[why, -1, '']], []]),
+      sides: [side(store), side(keep)],
       says: saying(whole),
     };
   }
@@ -93,9 +113,10 @@ export default function (host, { meta }, context) {
       share = motion.from + (motion.to - motion.from) * EASE.both(t);
       if (t === 1) motion = null;
     }
-    const glides = drawn.step(time, seconds / 3);
+    const glides = drawn.step(time, dragging ? seconds : seconds / 3);
+    asked = calm() ? 1 : Math.min(1, (time - begun) / ASKING);
     view.draw();
-    return !!motion || glides;
+    return !!motion || glides || asked < 1;
   });
   function goTo(/** @type {number} */ to, /** @type {boolean} */ moves) {
     motion = moves && !calm() ? { from: share, to, begun: performance.now() } : null;
@@ -106,12 +127,13 @@ export default function (host, { meta }, context) {
   }
 
   // ---- words ----
+  const squareOf = () => total([ways().store[0].filter(([tensor]) => tensor === 'S')]);
   const fill = (/** @type {string} */ name, /** @type {Record<string, string | number>} */ values = {}) =>
     filled(words[name], values);
   function sentence() {
     if (clock.step !== HAND || !touched) return '';
-    const found = record(),
-      square = job.batch * job.heads * job.bytes * chosen.tokens ** 2,
+    const found = record() || null,
+      square = 2 * squareOf(),
       values = {
         ...{
           tokens: number(chosen.tokens),
@@ -128,18 +150,20 @@ export default function (host, { meta }, context) {
   function speak() {
     clock.tell('said', sentence());
     count.textContent = number(chosen.tokens);
-    tokens.value = Math.log2(chosen.tokens);
+    if (!dragging) tokens.value = Math.log2(chosen.tokens);
     tokens.setAttribute('aria-valuetext', `${number(chosen.tokens)} tokens`);
     causal.checked = chosen.causal;
+    more.toggleAttribute('inert', clock.step !== HAND);
     for (const one of heights.children)
       one.setAttribute('aria-pressed', String(Number(one.dataset.height) === chosen.height));
-    controls.toggleAttribute('inert', clock.step !== HAND);
   }
 
   // ---- hands ----
+  /** A hand at any step goes to the last one. */
   function change(/** @type {Partial<typeof chosen>} */ to) {
-    chosen = { ...chosen, ...to };
     [touched] = Object.keys(to);
+    if (clock.step !== HAND) clock.set(HAND, 'jump');
+    chosen = { ...chosen, ...to };
     share = 1;
     motion = null;
     drawn.aim(Math.log2(chosen.tokens));
@@ -152,7 +176,7 @@ export default function (host, { meta }, context) {
         class: 'wide',
         min: OCTAVES[0],
         max: OCTAVES[1],
-        step: 1,
+        step: 1 / 32,
         'aria-label': 'tokens',
         list: 'race-recorded',
       },
@@ -167,22 +191,37 @@ export default function (host, { meta }, context) {
         button(String(height), () => change({ height }), { class: 'chip', 'data-height': height }),
       ),
     );
-  tokens.oninput = () => change({ tokens: 2 ** tokens.value });
+  const whole = () => Math.round(tokens.value);
+  tokens.oninput = () => {
+    dragging = true;
+    const near = Math.abs(tokens.value - whole()) < NEAR;
+    change({ tokens: near ? 2 ** whole() : GRAIN * Math.max(1, Math.round(2 ** tokens.value / GRAIN)) });
+  };
+  tokens.onchange = () => {
+    dragging = false;
+    change({ tokens: 2 ** whole() }); // recorded lengths are whole octaves
+  };
+  tokens.onkeydown = (/** @type {KeyboardEvent} */ event) => {
+    const way = { ArrowRight: 1, ArrowUp: 1, ArrowLeft: -1, ArrowDown: -1 }[event.key];
+    if (!way) return;
+    event.preventDefault();
+    change({ tokens: 2 ** Math.max(OCTAVES[0], Math.min(OCTAVES[1], Math.round(Math.log2(chosen.tokens)) + way)) });
+  };
   causal.onchange = () => change({ causal: causal.checked });
   const label = (/** @type {any[]} */ ...parts) => element('label', {}, ...parts);
+  const more = element('span', { class: 'group' }, 'rows of a tile ', heights, label(causal, ' causal'));
   const controls = element(
     'div',
     { class: 'hands', role: 'group', 'aria-label': 'The race' },
     label(count, ' tokens ', tokens, marks),
-    element('span', { class: 'group' }, 'rows of a tile ', heights),
-    label(causal, ' causal'),
+    ...(phases.includes('hand') ? [more] : []),
   );
 
   // ---- the canvas and the clock ----
   function arrive(/** @type {number} */ step, /** @type {string} */ why) {
-    if (step !== HAND) chosen = { ...start, tokens: step === GROWN ? grown : begin };
-    else if (!touched) chosen = { ...start, tokens: grown };
     if (step !== HAND) touched = '';
+    if (!touched) chosen = { ...start, tokens: step === HAND ? longest : phases[step] === 'grown' ? grown : begin };
+    if (phases[step] === 'words') begun = performance.now();
     goTo(shareAt(step), why !== 'jump');
     speak();
   }
@@ -197,7 +236,9 @@ export default function (host, { meta }, context) {
       return at.height;
     },
     marks: (/** @type {{paint: Paint}} */ { paint }) =>
-      raceMarks(at, { ...chosen, ...look(), drawn: 2 ** drawn.value }, paint),
+      phases[clock.step] === 'words'
+        ? askingMarks(at, { asked, parts, words: meta.example, says: words.example })
+        : raceMarks(at, { ...chosen, ...look(), drawn: 2 ** drawn.value }, paint),
     label: (/** @type {number} */ step) => `${frames[step].title}. ${frames[step].sentence}`,
   });
   const from = element('span', { class: 'from' }, meta.recorded),

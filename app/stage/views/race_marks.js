@@ -5,30 +5,36 @@ import { COLOURS } from '../core/paint.js';
 
 const TILE_KEYS = 128; // keys of the tile under a chip, to the same scale as all else
 const GAP = 4; // between the strips
-const ORDER = ['K', 'V', 'S', 'P', 'Q', 'O'];
-const NAMES = ['Store S and P', 'Keep a tile on the chip'];
+const SHARED = ['K', 'V', 'Q', 'O']; // what both sides move
+const ORDER = [...SHARED, 'S', 'P'];
+const FLOW = ['Q', 'K', 'S', 'P', 'V', 'O']; // as attention makes them
+const NAMES = ['Store the square', 'Keep one tile'];
 const FACTS = 3; // rows of recorded figures
+const PALE = 0.16; // of what is not made yet
 
 /** @param {{width: number, height: number, em: number}} size */
 export function raceLayout({ width, height, em }) {
   const half = width / 2,
     narrow = width < 700,
-    big = narrow ? 1.5 * em : 2 * em,
-    odometer = narrow ? 3.4 * em : big,
-    bar = { y: 1.1 * big + odometer * (narrow ? 1 : 0.35), h: 1.5 * em },
-    facts = bar.y + bar.h + 0.4 * em,
-    line = 1.45 * em,
-    top = facts + FACTS * line + 0.6 * em,
-    room = Math.max(12 * em, height - top),
-    scale = Math.min(0.6 * half, 0.66 * room) / 2048, // pixels of a token
-    strip = Math.max(1.15 * em, TILE_KEYS * scale);
+    big = narrow ? 1.4 * em : 1.9 * em,
+    bar = { y: narrow ? 3.3 * em : 1.25 * big, h: 1.6 * em },
+    top = bar.y + bar.h + 0.6 * em,
+    room = Math.max(15 * em, height - top),
+    line = 1.55 * em,
+    card = { y: top + room - FACTS * line - 1.1 * em, h: FACTS * line + 0.7 * em },
+    head = 1.9 * em + 2 * (1.45 * em + GAP), // above the square
+    across = Math.min(0.62 * half, half - 2 * (1.45 * em + GAP) - 2.6 * em), // next to the strips
+    side = Math.max(Math.min(across, card.y - top - head - 1.5 * em), 0.3 * room),
+    scale = side / 2048; // pixels of a token
   return {
-    ...{ width, height: top + room, em, half, narrow, big, bar, facts, line, top, scale, strip },
-    pad: narrow ? 4 : 1.4 * em,
+    ...{ width, height: top + room, em, half, narrow, big, bar, card, line, top, scale },
+    strip: Math.max(1.45 * em, TILE_KEYS * scale),
+    pad: narrow ? 4 : 0.9 * em,
   };
 }
 
 /** @typedef {ReturnType<typeof raceLayout>} Layout */
+/** @typedef {[name: string, share: number, value: string, alpha?: number]} Fact share: of the longest bar, -1 without a bar */
 /**
  * @typedef {object} Side
  * @property {number} bytes moved so far
@@ -38,21 +44,134 @@ export function raceLayout({ width, height, em }) {
  * @property {number} row of tiles
  * @property {number} key first key of the tile
  * @property {boolean} done
- * @property {[string, number, string][]} facts [name, share of the longest or -1, value] of its recorded figures
  */
 /**
  * @param {Layout} at
  * @param {{tokens: number, drawn: number, height: number, causal: boolean, tiles: number, whole: number,
- *   sides: Side[], says: (bytes: number) => [string, string], recorded: boolean}} now drawn: tokens on their way
+ *   sides: Side[], says: (bytes: number) => [string, string], parts: Record<string, string>,
+ *   facts: Fact[][] | null, gone: string, memory: string, recorded: string}} now drawn: tokens on their way
  * @param {Paint} paint
  */
 export function raceMarks(at, now, paint) {
   const made = new Marks(at.em);
   made.rect('memory', [0, at.top, at.width, at.height - at.top], { fill: paint.panel });
   now.sides.forEach((side, n) => addSide(made, at, now, side, n, paint));
-  made.add('border', 'line', [at.half, at.top, 0, at.height - at.top], { stroke: paint.border });
-  if (!at.narrow) made.text('memory is', [at.width - at.pad, at.top + 1.3 * at.em], 'memory', { align: 'right' });
+  made.add('border', 'line', [at.half, at.top, 0, at.height - at.top], { stroke: paint.border, width: 2 });
+  if (at.half > 36 * at.em)
+    made.text('memory is', [at.width - at.pad, at.top + 1.3 * at.em], now.memory, { align: 'right' });
+  if (now.facts) addFacts(made, at, now.facts, now.recorded, paint);
   return made.list;
+}
+
+/**
+ * The words of a short text ask each other, one after the other.
+ * @param {Layout} at
+ * @param {{asked: number, parts: Record<string, string>, words: string[], says: string}} now asked: from 0 to 1
+ */
+export function askingMarks(at, { asked, parts, words, says }) {
+  const made = new Marks(at.em),
+    { em, width, height } = at,
+    narrow = width < 45 * em,
+    count = words.length,
+    text = narrow ? em : 1.3 * em, // its size
+    box = 2 * text, // a word's height, and half of its least width
+    thin = 1.1 * text,
+    legend = narrow ? 0 : 18 * text,
+    under = narrow ? FLOW.length * 1.8 * text + 2 * text : 0,
+    corner = [box * 1.7 + thin + 2 * GAP, box + thin + 2 * GAP],
+    side = Math.min(width - legend - corner[0] - 3 * text, height - under - corner[1] - 2.2 * text, 34 * em),
+    cell = side / count,
+    left = (width - corner[0] - side - (legend ? legend + 2 * text : 0)) / 2,
+    x = left + corner[0],
+    y = (height - under - corner[1] - side - 1.8 * text) / 2 + corner[1],
+    [row, column] = [Math.floor(asked * count), Math.floor(((asked * count) % 1) * count)];
+  const word = (
+    /** @type {string} */ tensor,
+    /** @type {number} */ n,
+    /** @type {number[]} */ rect,
+    /** @type {boolean} */ on,
+  ) => {
+    made.rect(`${tensor} ${n}`, rect, { fill: COLOURS[tensor], alpha: on ? 1 : 0.7 });
+    const place = /** @type {[number, number, number]} */ ([
+      rect[0] + rect[2] / 2,
+      rect[1] + rect[3] / 2 + 0.35 * text,
+      rect[2] - 4,
+    ]);
+    made.text(`${tensor} ${n} is`, place, words[n], { size: text, fill: '#fff', align: 'center', bold: true });
+  };
+  const letter = (/** @type {string} */ tensor, /** @type {number} */ dx, /** @type {number} */ dy) =>
+    made.text(`letter ${tensor}`, [x + dx, y + dy], tensor, { size: text, bold: true, align: 'center' });
+  for (let n = 0; n < count; n++) {
+    const across = x + n * cell,
+      down = y + n * cell;
+    word('K', n, [across, y - corner[1], cell - 2, box], asked >= 1 || n <= column);
+    made.rect(`V ${n}`, [across, y - thin - GAP, cell - 2, thin], {
+      fill: COLOURS.V,
+      alpha: asked >= 1 || n <= column ? 1 : 0.7,
+    });
+    word('Q', n, [x - corner[0], down, box * 1.7, cell - 2], asked >= 1 || n === row);
+    made.rect(`O ${n}`, [x - thin - GAP, down, thin, cell - 2], { fill: COLOURS.O, alpha: n < row ? 1 : PALE });
+    for (let k = 0; k < count; k++)
+      made.rect(`S ${n} ${k}`, [x + k * cell, down, cell - 2, cell - 2], {
+        ...{ fill: COLOURS.S, alpha: n < row || (n === row && k <= column) ? 1 : PALE },
+      });
+  }
+  letter('K', -0.9 * text - GAP, -corner[1] + 0.7 * box);
+  letter('V', -0.9 * text - GAP, -GAP - 0.15 * text);
+  letter('Q', -corner[0] + 0.85 * box, side + 1.1 * text);
+  letter('O', -GAP - thin / 2, side + 1.1 * text);
+  made.text('example', [x + side / 2, y + side + 1.2 * text], says, { size: text, bold: true, align: 'center' });
+  const rows = narrow ? 1.8 * text : Math.min(2.9 * text, (side + corner[1]) / FLOW.length),
+    [from, begin] = narrow
+      ? [left, y + side + 2.6 * text]
+      : [x + side + 2 * text, y - corner[1] + (side + corner[1] - FLOW.length * rows) / 2];
+  FLOW.forEach((tensor, n) => {
+    const up = begin + n * rows,
+      size = Math.min(1.6 * text, rows - 3);
+    made.rect(`name ${tensor}`, [from, up, size, size], { fill: COLOURS[tensor] });
+    made.text(`name ${tensor} is`, [from + size / 2, up + size / 2 + 0.36 * text], tensor, {
+      ...{ size: text, fill: '#fff', bold: true, align: 'center' },
+    });
+    made.text(`means ${tensor}`, [from + size + 0.6 * text, up + size / 2 + 0.36 * text], parts[tensor], {
+      size: text,
+    });
+  });
+  return made.list;
+}
+
+/** Recorded figures over the lower end of memory. @type {(made: Marks, at: Layout, facts: Fact[][], recorded: string, paint: Paint) => void} */
+function addFacts(made, at, facts, recorded, paint) {
+  const { em, card, half, pad, narrow, line } = at,
+    alone = !facts[1].length; // one sentence in place of figures
+  facts.forEach((rows, n) => {
+    if (!rows.length) return;
+    const inset = 0.7 * em,
+      left = n * half + pad,
+      wide = alone ? 2 * half - 2 * pad : half - 2 * pad;
+    made.rect(`card ${n}`, [left, card.y, wide, card.h], { fill: paint.background, stroke: paint.border });
+    if (n && !narrow)
+      made.text('recorded', [left + wide - inset, card.y + 0.35 * em + (FACTS - 0.28) * line], recorded, {
+        align: 'right',
+        size: 0.9 * em,
+      });
+    rows.forEach(([name, share, says, alpha = 1], row) => {
+      const y = card.y + 0.35 * em + (row + 0.72) * line,
+        from = left + inset + (narrow ? 0 : 11 * em),
+        most = left + wide - from - (narrow ? inset : 6.5 * em),
+        long = Math.max(2, share * most);
+      if (share >= 0)
+        made.rect(`time ${n} ${row}`, [from, y - 0.82 * em, long, 1.1 * em], {
+          ...{ fill: paint.text, alpha: narrow ? 0.3 * alpha : alpha },
+        });
+      made.text(`fact ${n} ${row}`, [alone ? half : left + inset, y + (alone ? line : 0)], name, {
+        align: alone ? 'center' : 'left',
+      });
+      made.text(`fact ${n} ${row} is`, [narrow ? left + wide - inset : from + long + 0.5 * em, y], says, {
+        ...{ bold: true, align: narrow ? 'right' : 'left' },
+        ...{ datum: { kind: 'fact', side: n, name }, tip: `${name}: ${says}` },
+      });
+    });
+  });
 }
 
 /** @type {(made: Marks, at: Layout, now: Parameters<typeof raceMarks>[1], side: Side, n: number, paint: Paint) => void} */
@@ -62,11 +181,15 @@ function addSide(made, at, now, side, n, paint) {
     [value, unit] = now.says(side.bytes),
     { em, bar, narrow } = at;
   made.text(`name ${n}`, [left, 0.8 * at.big], NAMES[n], { bold: true, size: 0.75 * at.big });
-  const place = narrow ? [left, 0.8 * at.big + 2 * em] : [left + wide, 0.8 * at.big];
+  const place = narrow ? [left, 0.8 * at.big + 1.6 * em] : [left + wide, 0.8 * at.big];
   made.text(`moved ${n}`, [place[0], place[1]], `${value} ${unit} moved`, {
     ...{ bold: true, size: narrow ? 1.25 * em : 0.85 * at.big, align: narrow ? 'left' : 'right' },
     ...{ datum: { kind: 'moved', side: n }, tip: `${value} ${unit} moved, modelled` },
   });
+  if (n || !narrow)
+    made.text(`moved ${n} is`, [narrow ? left + wide : left + wide - 10.6 * em, place[1]], 'modelled', {
+      ...{ size: 0.9 * em, align: 'right' },
+    });
   made.rect(`bar ${n}`, [left, bar.y, wide, bar.h], { fill: paint.panel });
   let x = left;
   for (const tensor of ORDER) {
@@ -76,25 +199,11 @@ function addSide(made, at, now, side, n, paint) {
       ...{ fill: COLOURS[tensor], datum: { kind: 'part', side: n, tensor }, tip: `${tensor}: ${says} moved, modelled` },
     });
     if (w > 1.4 * em)
-      made.text(`part ${n} ${tensor} is`, [x + w / 2, bar.y + 1.1 * em], tensor, {
-        bold: true,
-        align: 'center',
-        fill: '#fff',
+      made.text(`part ${n} ${tensor} is`, [x + w / 2, bar.y + 1.15 * em], w > 7 * em ? `${tensor} ${says}` : tensor, {
+        ...{ bold: true, align: 'center', fill: '#fff' },
       });
     x += w;
   }
-  side.facts.forEach(([name, share, says], row) => {
-    const y = at.facts + (row + 0.75) * at.line,
-      from = left + (narrow ? 0 : 10 * em),
-      most = left + wide - from - 6 * em;
-    if (narrow) return made.text(`fact ${n} ${row}`, [left, y, wide], `${name}: ${says}`);
-    made.text(`fact ${n} ${row}`, [left, y], name);
-    if (share >= 0)
-      made.rect(`time ${n} ${row}`, [from, y - 0.75 * em, Math.max(2, share * most), 0.9 * em], { fill: paint.text });
-    made.text(`fact ${n} ${row} is`, [from + (share >= 0 ? Math.max(2, share * most) + 0.5 * em : 0), y], says, {
-      ...{ bold: true, datum: { kind: 'fact', side: n, name }, tip: `${name}: ${says}, recorded` },
-    });
-  });
   addMemory(made, at, now, side, n, paint);
 }
 
@@ -116,16 +225,24 @@ function addMemory(made, at, now, side, n, paint) {
     key = side.key * scale;
   const bar = (/** @type {string} */ tensor, /** @type {number[]} */ rect, alpha = 1) =>
     made.add(`strip ${n} ${tensor} ${alpha}`, 'strip', rect, {
-      ...{ fill: COLOURS[tensor], alpha, clip, em },
-      text: alpha === 1 ? tensor : '',
+      ...{ fill: COLOURS[tensor], alpha, clip, em, tensor, text: now.parts[tensor] },
     });
   bar('K', [x, y - corner, size, strip]);
   bar('V', [x, y - strip - GAP, size, strip]);
   bar('Q', [x - corner, y, strip, size]);
-  bar('O', [x - strip - GAP, y, strip, size], 0.14);
+  if (turn < 2 || !rows) bar('O', [x - strip - GAP, y, strip, size], PALE);
+  else
+    made.rect(`pale ${n}`, [x - strip - GAP, y, strip, Math.min(size, at.height - y)], {
+      fill: COLOURS.O,
+      alpha: PALE,
+    });
   bar('O', [x - strip - GAP, y, strip, turn >= 2 ? rows : 0]);
-  const common = { clip, size, causal: now.causal, line: paint.border, light: paint.background };
-  if (!stores) made.add('empty', 'empty', [x, y, size, size], { ...common, stroke: paint.text });
+  const common = { clip, size, em, causal: now.causal, line: paint.border, light: paint.background };
+  const end = now.facts ? at.card.y : at.height; // of the part of memory in sight
+  if (!stores)
+    made.add('empty', 'empty', [x, y, size, size], {
+      ...{ ...common, stroke: paint.text, end, text: side.done ? now.gone : '' },
+    });
   for (const [tensor, from, all] of /** @type {[string, number, boolean][]} */ ([
     ['S', 0, turn > 0 || side.done],
     ['P', sheet, turn > 1 || side.done],
@@ -133,20 +250,9 @@ function addMemory(made, at, now, side, n, paint) {
     if (!stores || (tensor === 'P' && turn === 0)) continue;
     const whole = at.height - y - from;
     made.add(`ink ${tensor}`, 'ink', [x + from, y + from, size, size], {
-      ...{
-        ...common,
-        fill: COLOURS[tensor],
-        rows: all ? size : rows,
-        key: all ? 0 : key,
-        tall,
-        step: TILE_KEYS * scale,
-        em,
-      },
-      ...{
-        letter: all ? tensor : '',
-        screens: tensor === 'P' ? size / whole : 0,
-        room: [at.half - (x - n * at.half) - from, whole],
-      },
+      ...{ ...common, tensor, fill: COLOURS[tensor], text: now.parts[tensor], tall, step: TILE_KEYS * scale },
+      ...{ rows: all ? size : rows, key: all ? 0 : key, end, covered: tensor === 'S' && turn > 0 ? sheet : 0 },
+      ...{ screens: tensor === 'P' ? size / whole : 0, room: [at.half - (x - n * at.half) - from, whole] },
     });
   }
   const often = side.done || !side.row ? '' : `: ${side.row + 1} of ${now.tiles.toLocaleString('en')}`,
@@ -156,13 +262,11 @@ function addMemory(made, at, now, side, n, paint) {
     made.text(
       `again ${n}`,
       [at.narrow ? left : x, y - corner - 0.5 * em],
-      side.done ? `K, V read ${times}` : `${which} read again${often}`,
+      side.done ? `K, V read ${times}` : `${which} read${often ? ' again' : ''}${often}`,
       { bold: true },
     );
-  const inSight = [at.half - (x - n * at.half) - shift - wide - 1.5 * em, at.height - y - shift - tall - 2.2 * em],
-    top = side.done
-      ? Math.min(size - tall, inSight[1])
-      : Math.min(side.row * now.height * scale, at.height - y - tall / 2),
+  const inSight = [at.half - (x - n * at.half) - shift - wide - 1.5 * em, end - y - shift - tall - 1.6 * em],
+    top = side.done ? Math.min(size - tall, inSight[1]) : Math.min(side.row * now.height * scale, end - y - tall / 2),
     across = side.done ? (size < 4 * em ? size + 1.6 * em : Math.min(size - wide, inSight[0])) : key;
   made.add(`chip ${n}`, 'chip', [x + shift + across, y + shift + Math.max(0, top), wide, tall], {
     ...{ clip, turn, fill: paint.text, light: paint.background, pad: at.narrow ? 4 : 8, em, side: TILE_KEYS * scale },
@@ -199,19 +303,27 @@ function masked(g, x, y, size, fill) {
 
 /** @type {import('../core/kinds.js').Kinds} */
 export const RACE_KINDS = {
-  strip(g, { rect: [x, y, w, h], fill, clip, text, em }, paint) {
+  // named in it, as far as its length allows; a name runs down an upright one
+  strip(g, { rect: [x, y, w, h], fill, alpha, clip, tensor, text, em }, paint) {
+    const upright = h > w,
+      seen = upright ? Math.min(h, clip[1] + clip[3] - y) : Math.min(w, clip[0] + clip[2] - x);
     within(g, clip, () => {
       g.fillStyle = fill;
       g.fillRect(x, y, w, h);
-      if (!text || Math.max(w, h) < 1.4 * em || Math.min(w, h) < em) return;
-      g.fillStyle = '#fff';
+      g.globalAlpha = 1;
       g.font = `600 ${em}px ${paint.font}`;
-      g.textAlign = 'center';
-      g.fillText(text, x + Math.min(w, 0.9 * em) / 2 + (w > h ? 2 : 0), y + Math.min(h, em) * 0.8);
+      const names = [`${tensor} ${text}`, `${tensor} ${text.split(':')[0]}`, tensor],
+        name = names.find(one => g.measureText(one).width <= seen - 0.6 * em);
+      if (!name || Math.min(w, h) < em) return;
+      g.fillStyle = alpha < 1 ? paint.text : '#fff';
+      g.textAlign = 'left';
+      g.translate(upright ? x + w / 2 - 0.34 * em : x + 0.3 * em, upright ? y + 0.3 * em : y + h / 2 + 0.36 * em);
+      if (upright) g.rotate(Math.PI / 2);
+      g.fillText(name, 0, 0);
     });
   },
   // where the square would be
-  empty(g, { rect: [x, y, size], clip, causal, line, stroke }) {
+  empty(g, { rect: [x, y, size], clip, causal, line, stroke, text, end, em }, paint) {
     within(g, clip, () => {
       if (causal) masked(g, x, y, size, line);
       g.strokeStyle = stroke;
@@ -219,14 +331,20 @@ export const RACE_KINDS = {
       g.setLineDash([3, 6]);
       g.strokeRect(x, y, size, size);
       g.setLineDash([]);
+      const wide = Math.min(size, clip[0] + clip[2] - x),
+        large = Math.min(1.7 * em, wide / (0.56 * text.length || 1));
+      if (large < 0.9 * em) return;
+      g.font = `600 ${large}px ${paint.font}`;
+      g.fillStyle = paint.text;
+      g.textAlign = 'center';
+      g.fillText(text, x + wide / 2, y + Math.min(size, end - y) / 2);
     });
   },
   // a stored matrix, as far as it is written
-  ink(
-    g,
-    { rect: [x, y, size], clip, causal, line, light, fill, rows, key, tall, step, letter, screens, room, em },
-    paint,
-  ) {
+  ink(g, mark, paint) {
+    const { clip, causal, line, light, fill, rows, key, tall, step, screens, room, covered, end, em, tensor, text } =
+        mark,
+      [x, y, size] = mark.rect;
     within(g, clip, () => {
       if (causal) {
         masked(g, x, y, size, line);
@@ -242,23 +360,33 @@ export const RACE_KINDS = {
       for (let at = step; at < wide; at += step) g.fillRect(x + at, y, 1, high);
       if (tall > 4) for (let at = tall; at < high; at += tall) g.fillRect(x, y + at, wide, 1);
       g.globalAlpha = 1;
-      if (!letter || size < 3 * em) return;
+      const inner = Math.min(size, end - y) - (causal ? 0 : 0.1 * em), // in sight
+        name = text.split(':')[0];
+      if (inner < 3 * em || rows < 1.6 * em) return;
       g.fillStyle = '#fff';
-      g.textAlign = 'center';
-      if (letter === 'S') {
-        g.font = `600 ${em}px ${paint.font}`;
-        g.fillText('S', x + 0.8 * em, causal ? y + high / 2 : y + 1.2 * em);
-        return;
+      g.font = `600 ${em}px ${paint.font}`;
+      if (covered) {
+        const whole = `${tensor} ${text}`;
+        g.textAlign = 'left';
+        if (causal) return g.fillText(tensor, x + 0.3 * em, y + inner / 2);
+        return g.fillText(
+          g.measureText(whole).width < wide - em ? whole : tensor,
+          x + 0.4 * em,
+          y + 0.5 * covered + 0.36 * em,
+        );
       }
-      const inner = Math.min(wide, high), // of the triangle in sight
-        across = causal ? 0.28 * inner : wide / 2,
-        down = causal ? 0.78 * inner : high / 2,
-        large = Math.min(0.3 * inner, 8 * em);
+      const large = Math.min(0.24 * inner, 6 * em),
+        across = causal ? 0.3 * Math.min(wide, inner) : wide / 2,
+        down = causal ? 0.72 * inner : inner / 2;
+      if (rows < down + 2 * em && rows < size) return;
+      g.textAlign = 'center';
       g.font = `600 ${large}px ${paint.font}`;
-      g.fillText('P', x + across, y + down);
-      if (screens <= 1.1 || causal) return;
-      g.font = `600 ${1.3 * em}px ${paint.font}`;
-      g.fillText(`${screens.toFixed(1)} screens tall`, x + across, y + down + 2 * em, room[0] - 8);
+      g.fillText(tensor, x + across, y + down);
+      g.font = `600 ${1.1 * em}px ${paint.font}`;
+      const fits = g.measureText(text).width < wide - em && !causal;
+      g.fillText(fits ? text : name, x + across, y + down + 1.5 * em, wide - 4);
+      if (screens > 1.1 && !causal && down + 4 * em < inner)
+        g.fillText(`${screens.toFixed(1)} screens tall`, x + across, y + down + 3 * em, wide - 8);
     });
   },
   // a chip over its tile, equal on both sides; what it holds has the colour of its tensor
@@ -292,7 +420,7 @@ export const RACE_KINDS = {
         at = right
           ? left + box + 8
           : left - 8 - room > clip[0]
-            ? left - 8 - room
+            ? Math.min(left - 8, clip[0] + clip[2] - 4) - room
             : Math.max(clip[0] + 2, clip[0] + clip[2] - room - 4),
         middle = up + box / 2 + (right || left - 8 - room > clip[0] ? 0 : box / 2 + 1.2 * em);
       g.fillStyle = light;

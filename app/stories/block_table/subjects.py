@@ -142,7 +142,8 @@ def _walk(moment: Moment) -> Walk:
     name, seed = moment.sequence_name(), moment.state["shuffle"]
     plain = moment.request(cache=moment.plain) if seed else None
     names, colours = moment.sequences()
-    return Walk(moment.request(), plain, names, name, colours[moment.state["sequence"]], seed)
+    place = moment.scenario, moment.state["moment"]
+    return Walk(moment.request(), plain, names, name, colours[moment.state["sequence"]], seed, *place)
 
 
 def _partitions(moment: Moment) -> Partitions:

@@ -128,9 +128,8 @@ def make(pair: Pair) -> Stage:
     if row is not None:
         where = replace(where, place=stage.place(row.device, row.date))
     made = two_kernels.stage_of(runs, where, answer.said, answer.tone, [*TABS, *now, *MORE])
-    asked = pair_bars.questions(runs, len(made.frames) - 1, row)
     lead = "" if row is None else "lead"
-    return replace(made, views=[*made.views, *pair_bars.views(runs, row)], questions=asked, lead=lead)
+    return replace(made, views=[*made.views, *pair_bars.views(runs, row)], lead=lead)
 
 
 STORY = Story(

@@ -326,4 +326,4 @@ def _link_to_both(marked: Marked) -> Block:
     page = pipeline.STORY.page(current())
     known = page.choices(read_link(page, {"kernel": request.kernel.name})[0])
     named = {name: write_value(value) for name, value in pipeline.identity(request).items() if name in known}
-    return stage.link("Both in Pipeline", "pipeline", {**given, **named})
+    return stage.link("Both in Tensor cores", "pipeline", {**given, **named})

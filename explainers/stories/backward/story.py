@@ -9,7 +9,7 @@ import pandas as pd
 
 from explainers.models import gradient_errors, gradients
 from explainers.stories.backward import picture as pictures
-from explainers.stories.backward import records, times
+from explainers.stories.backward import records, reverse, times
 from explainers.stories.backward.picture import WORDS
 from explainers.stories.backward.walk import Walk, walk
 from explainers.story import axes, glossary, picture, probed, stage
@@ -64,12 +64,15 @@ class Backward(Story[Request]):
         made = walk(run)
         again = second_run(run, runner)
         data = data_of(run, made.steps, again)
+        backwards = reverse.views(run, made)
+        if backwards:
+            data |= {"view": backwards[0].id, "at": reverse.steps_of(backwards[0])}
         frames = WORDS.frames(made.steps, data)
         summary, tone = runner.broken(run)
         return stage.of_request(
             subject,
             frames,
-            [pictures.tiles(run, made, data), *pictures.sums(run, again, made, data["second"], runner)],
+            [*backwards, pictures.tiles(run, made, data), *pictures.sums(run, again, made, data["second"], runner)],
             state=states(made, data),
             tabs=[*(Tab(name, title) for name, title in TABS.items()), stage.BUILDS, stage.DATA],
             provenance=runner.provenance(run),
@@ -133,7 +136,11 @@ def data_of(run: Run, steps: Sequence[Row], again: Mapping[str, np.ndarray]) -> 
         "recomputes": not moves_weights and "LSE load" in steps[-1]["bytes"],
         "outer": sorted("keys" if kind == gradients.KEY_ITEM else "queries" for kind in kinds),
         **{"lse_bytes": 4 * n, "p_bytes": n * keys * item, "item": item},
-        **{"first": first, "before_p": max(0, first["P"] - 1)},
+        **{
+            "first": first,
+            "view": "tiles",
+            "at": {"S": max(0, first["P"] - 1), "dK": first["dK"], "next": first["dK"]},
+        },
         "held": [part for part in grows if part != "dQ"],
         "tiles": len({row["tile"] for row in of_values} - {-1}),
         "key_spans": len({tuple(row["keys"]) for row in of_values if row["keys"] and row["made"]}),

@@ -112,4 +112,4 @@ def _fastest(table: pd.DataFrame) -> Mapping[tuple[object, ...], float]:
 
 def ms(us: float) -> str:
     """A time in a unit that people read."""
-    return glossary.amount(us, ((1e3, "ms"), (1.0, "us")))
+    return glossary.amount(us, glossary.MICROSECONDS)

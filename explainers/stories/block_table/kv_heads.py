@@ -1,29 +1,22 @@
 """The KV head of each query head, and the reads of each byte of the cache."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from itertools import groupby
 
 import numpy as np
 import pandas as pd
 
+from explainers.stories.block_table import sharing
 from explainers.stories.block_table.paging import WORDS, Paged, span
-from explainers.story import axes, stage
+from explainers.story import axes, scene, stage
 from explainers.story.glossary import count
-from explainers.story.scene import Group, Lane, Lanes, Scene, Span
+from explainers.story.scene import Group, Lane, Lanes, Span
 from explainers.story.words import Names, Row
 from kernels.core.tensors import Tensor
 from kernels.run.results import Run
 
-DTYPES = {"fp32": 4, "fp16 or bf16": 2, "fp8": 1}
 NAMES = {"MHA": " (multi-head)", "GQA": " (grouped)", "MQA": " (multi-query)"}
-
-
-@dataclass(frozen=True)
-class Sized(Scene):
-    """The picture, and the types of the calculator below it: name -> bytes."""
-
-    types: Mapping[str, int] = field(default_factory=lambda: DTYPES)
 
 
 def reads(run: Run) -> Row:
@@ -77,15 +70,15 @@ def stage_of(found: Sequence[Names], provenance: stage.Provenance, tabs: Sequenc
     return stage.Stage(
         headline=WORDS.say("heads", {}),
         frames=frames,
-        views=[stage.View("heads", "heads", "Heads", picture(found))],
+        views=[picture(found), sharing.view(found)],
         state=states(found),
         tabs=[stage.Tab("reads", "Bytes held and read", [stage.text(text), table]), *tabs],
         provenance=provenance,
-        questions=WORDS.questions(asked(found), len(frames) - 1),
+        questions=sharing.questions(found),
     )
 
 
-def picture(found: Sequence[Names]) -> Sized:
+def picture(found: Sequence[Names]) -> stage.View:
     """For each ratio the query heads, and the KV head under the query heads that read it."""
     groups, rows, spans = list[Group](), list[Lane](), list[Span]()
     for n, one in enumerate(found):
@@ -105,7 +98,8 @@ def picture(found: Sequence[Names]) -> Sized:
                 made = span(stores, run[0], run[-1] + 1, "K", datum, tip, [f"KV{store}", str(store)], run[0])
                 spans.append(replace(made, go=None, now=run, value=f"read by {count(len(heads), 'query head')}"))
     lanes = Lanes(groups=groups, rows=rows, spans=spans, length=found[0]["num_heads"])
-    return Sized([[lanes]], legend=[("Q", "query head"), ("K", "KV head")])
+    legend = [("Q", "query head"), ("K", "KV head")]
+    return scene.view("heads", "Heads of the run", [[lanes]], legend=legend)
 
 
 def _neighbours(numbers: Sequence[int]) -> list[list[int]]:
@@ -157,17 +151,3 @@ def reads_table(found: Sequence[Names]) -> pd.DataFrame:
             row[f"each {key.upper()} byte is read"] = str(least) if least == most else f"{least} to {most}"
         rows.append(row)
     return pd.DataFrame(rows)
-
-
-def asked(found: Sequence[Names]) -> Row:
-    """The names for the questions about the gain of grouped queries.
-
-    full, least: the ratios with the most and with the least bytes. times: their quotient.
-    """
-    full, least = max(found, key=lambda one: one["held"]), min(found, key=lambda one: one["held"])
-    by_head = found[0]["by_head"]
-    return {
-        **{"view": "heads", "num_heads": found[0]["num_heads"], "full": full, "least": least},
-        **{"times": round(full["held"] / least["held"]), "sizes": [f"{one['held']:,}" for one in found]},
-        **{"each": by_head[0], "total": sum(by_head), "asked_so_far": [f"{n:,}" for n in np.cumsum(by_head)]},
-    }

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from explainers.charts.palette import AXIS, OKABE_ITO
-from explainers.stories.block_table import paging, walk
+from explainers.stories.block_table import paging, split, walk
 from explainers.stories.block_table.paging import WORDS, Paged, exact, marked, span
 from explainers.story import probed, scene, stage
 from explainers.story.glossary import phase_title, short
@@ -161,20 +161,18 @@ def stage_of(
         frames.append({**lines, **frame})
     ends = [next((n for n, row in enumerate(steps) if row[key] == "done"), len(steps)) for key in ("phase", "reduce")]
     names = {**data, "ends": ends}
-    merged = next((n for n, row in enumerate(steps) if row["reduce"]), len(steps) - 1)
-    low = min(data["parts"][:-1], key=lambda part: part["weight"], default=None)  # the last one is narrow
-    asked = {**names, "low": low, "merged": merged, "m": data["v2"]["m"], "last": len(frames) - 1}
     requests = [run.request for run in (run_v1, run_v2)]
+    kernels = run_v1.request.kernel.name, run_v2.request.kernel.name
     return stage.Stage(
         headline=WORDS.say("partitions", names),
         frames=frames,
-        views=[picture(data, steps)],
+        views=[picture(data, steps), split.view(data, kernels)],
         codes=[stage.code(request, frames, f"v{n + 1}_lines", side=n) for n, request in enumerate(requests)],
         state=states(data, steps),
         tabs=[stage.Tab("parts", "Partitions", parts_blocks(data)), *tabs],
         provenance=provenance,
         summary=WORDS.say("gain_of_partitions", names),
-        questions=WORDS.questions(asked, len(frames) - 1),
+        questions=split.questions(data, kernels),
     )
 
 

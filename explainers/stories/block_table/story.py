@@ -7,6 +7,7 @@ from explainers.stories.block_table import (
     kv_cache,
     kv_heads,
     partitions,
+    place,
     ranges,
     serving,
     walk,
@@ -60,7 +61,9 @@ def _walk(subject: Walk, runner: Runner) -> Stage:
     run = runner.run(subject.request)
     shuffled = [stage.Tab("shuffle", "Shuffled, compared")] if subject.plain else []
     provenance, tabs, live = runner.provenance(run), [*shuffled, *TABS], runner.live_gpu()
-    return walk.stage_of(run, subject.name, subject.colour, provenance, tabs, live, subject.names)
+    result = walk.stage_of(run, subject.name, subject.colour, provenance, tabs, live, subject.names)
+    views = [result.views[0], place.view(run, subject), *result.views[1:]]
+    return replace(result, views=views, questions=place.questions(run, subject))
 
 
 def _partitions(both: Partitions, runner: Runner) -> Stage:

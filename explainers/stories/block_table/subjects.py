@@ -32,6 +32,7 @@ class Walk:
     names: of the cache's sequences.
     name, colour: of the walked sequence.
     seed: of the shuffle.
+    scenario, moment: the history of the cache, and its events so far.
     """
 
     request: Request
@@ -40,6 +41,8 @@ class Walk:
     name: str
     colour: str
     seed: int
+    scenario: Scenario
+    moment: int
 
 
 @dataclass(frozen=True)

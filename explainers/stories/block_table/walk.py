@@ -349,7 +349,6 @@ def stage_of(
         state=states(steps),
         tabs=[stage.Tab("layouts", "Why K is split by x", layouts_blocks(steps, run)), *tabs],
         provenance=provenance,
-        questions=WORDS.questions(asked(run, steps, name, whole), len(frames) - 1),
     )
 
 
@@ -368,39 +367,6 @@ def states(frames: Sequence[Names]) -> list[stage.State]:
         stage.State("sum l", course["l"], colour="P"),
         stage.State("read so far", np.cumsum([f["read"] for f in frames]).tolist(), "B", colour="load"),
     ]
-
-
-def asked(run: Run, frames: Sequence[Names], name: str, whole: stage.View) -> Row:
-    """The names for the questions: the way to a key, the two phases and the grid.
-
-    jump: the last step of K whose page is not the page after the one before. None without one.
-    first_v: the first step of V. None without K or without V.
-    grid: the thread blocks of the walk's kernel, and the step of the picture `whole` with the most running ones.
-    """
-    paged, sequence = Paged(run.request), Paged(run.request).place[0]
-    table, size, length = paging.pages_of(run, sequence), paged.block_size, int(paging.lengths(run)[sequence])
-    by_role = {role: [n for n, frame in enumerate(frames) if frame.get("role") == role] for role in ("k", "v")}
-    jumps = [n for n in by_role["k"] if (e := frames[n]["logical"]) and table[e] not in (table[e - 1] + 1, e)]
-    running = next(state["values"] for state in whole.meta["state"] if state["name"] == "blocks running")
-    heads, parts = paged.num_heads, run.request.plan.launches[0].blocks_per_item
-    counts = {"heads": heads, "sequences": len(paging.lengths(run)), "parts": parts}
-    blocks = {"blocks": heads * counts["sequences"] * parts, "step": running.index(max(running))}
-    names: Row = {
-        **{"view": "walk", "name": name, "length": length, "size": size, "jump": None},
-        **{"look_ups": sum(map(len, by_role.values())), "pages_of_k": len(by_role["k"])},
-        "first_v": by_role["v"][0] if all(by_role.values()) else None,
-        "grid": counts | blocks if any(by_role.values()) else None,
-    }
-    if jumps:
-        frame = frames[jumps[-1]]
-        entry, page, before = frame["logical"], frame["page"], table[frame["logical"] - 1]
-        there = {"sequence": 0, "entry": entry, "page": page}
-        covered = [there, *({"page": one} for one in sorted({page, entry, before + 1}))]  # also of the wrong answers
-        names["jump"] = {
-            **{"step": jumps[-1], "entry": entry, "page": page, "before": before, "token": frame["tokens"][0]},
-            **{"first_byte": f"{frame['base']:,} of {frame['tensor']}", "covers": covered, "there": there},
-        }
-    return names
 
 
 # ---- tabs ----

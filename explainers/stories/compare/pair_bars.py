@@ -8,7 +8,7 @@ from explainers.stories.compare.pair_times import SIDES, WORDS, PairRow
 from explainers.stories.compare.reasons import uncounted
 from explainers.story import picture, scene
 from explainers.story.glossary import figure, microseconds
-from explainers.story.stage import Question, View
+from explainers.story.stage import View
 from explainers.story.words import Row
 from kernels.core.request import Request
 from kernels.run.results import Run
@@ -91,31 +91,3 @@ def moved(run: Run) -> int:
 def wavefronts(run: Run) -> int:
     """Wavefronts of shared memory in the run's trace."""
     return int(traced.requests(run.trace, space="shared").costs.wavefronts.sum())
-
-
-def questions(runs: Sequence[Run], last: int, row: PairRow | None = None) -> list[Question]:
-    """Questions about bytes, wavefronts and times of the two sides. row: their times, None without a time.
-
-    A question covers its own row of the picture, and the rows of later questions.
-    """
-    sides = {side: f"{side}: {run.request.kernel.name}" for side, run in zip(SIDES, runs)} | {"even": "Both the same"}
-    (a, per), (b, _) = (work(run.request) for run in runs)
-    rows = of(runs, row)
-    data: Row = {"bytes": None, "wavefronts": None, "time": None, "per": per, "fewer": False}
-    for n, one in enumerate(rows):
-        if any(one["parts"]):
-            continue
-        first, second = one["values"]
-        less = one["id"] == "time"  # the right side is the one with less
-        side = "even" if one["equal"] else SIDES[(second < first) if less else (second > first)]
-        wrong = dict.fromkeys(text for key, text in sides.items() if key != side)
-        asked = {"side": side, "even": side == "even", "a": first, "b": second, "right": sides[side], "wrong": wrong}
-        data[one["id"]] = asked | {"order": [*sides.values()], "covers": [{"row": o["id"]} for o in rows[n:]]}
-    if data["bytes"] is not None:
-        data["bytes"]["tiles"] = (a, b) if per == "query" and not data["bytes"]["even"] and a != b else ()
-    if row is not None:
-        turns = data["wavefronts"]
-        fewer = turns and turns["a"] != turns["b"] and data["time"]["side"] == SIDES[turns["b"] < turns["a"]]
-        data |= {"where": pair_times.problem_said(row), "times": max(row.ratio, 1 / row.ratio), "fewer": fewer}
-        data["took"] = [microseconds(row.median_us), microseconds(row.median_us_b)]
-    return WORDS.questions(data, last)

@@ -280,7 +280,7 @@ def ratio_chart(both: pd.DataFrame) -> alt.LayerChart:
     x, sources = size_axis(rows, "seq_len"), [name for name in ("recorded", "measured") if name in set(both.source)]
     tips = ["where:N", *(alt.Tooltip(f"ratio{end}:Q", format=".4g") for end in RATIO)]
     ends = zip(SIDES, ("", "_b"))
-    tips += [alt.Tooltip(f"median_us{end}:Q", title=f"{side}, us", format=",.5g") for side, end in ends]
+    tips += [alt.Tooltip(f"median_us{end}:Q", title=f"{side}, µs", format=",.5g") for side, end in ends]
     base, low = alt.Chart(rows), alt.Y("ratio_low:Q", scale=LOG, title="A's time / B's time")
     spread = base.mark_rule(strokeWidth=5, opacity=0.45, color=OKABE_ITO["blue"]).encode(x=x, y=low, y2="ratio_high:Q")
     scale = alt.Scale(domain=sources, range=[SOURCES[name] for name in sources])

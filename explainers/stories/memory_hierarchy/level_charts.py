@@ -8,7 +8,15 @@ import pandas as pd
 
 from explainers.charts.layers import Inline, decades, named_ends
 from explainers.charts.palette import AXIS, OKABE_ITO
-from explainers.stories.memory_hierarchy.memory_levels import SPACES, bytes_said, edges, levels_met, stairs
+from explainers.stories.memory_hierarchy.memory_levels import (
+    SPACES,
+    bytes_said,
+    edges,
+    levels_met,
+    plateaus,
+    short_name,
+    stairs,
+)
 from kernels.build.occupancy import Machine
 
 HUES = ("green", "blue", "orange", "purple", "vermillion", "grey")
@@ -154,6 +162,7 @@ def _plateau_names(data: Inline, marked: pd.DataFrame, x: alt.X, y: alt.Y) -> li
     """The name of each level over its part of the chain through L1. The page removes them in a low chart."""
     chain = marked[(marked.kind == "latency") & (marked.space == "through_l1")].set_index("working_set").cycles
     parts, found = dict(iter(chain.groupby(chain.index.map(levels_met(marked))))), []
+    cycles = plateaus(marked).set_index("level").cycles.rename(short_name)
     names = PLATEAUS | (HALVES if far_half(marked) else {})
     for level, part in parts.items():
         if name := names.get(level):
@@ -162,7 +171,8 @@ def _plateau_names(data: Inline, marked: pd.DataFrame, x: alt.X, y: alt.Y) -> li
             side, x_at = ("center", (low * high) ** 0.5) if middle else ("right", low / 2 if level == FAR else high)
             at = {"working_set": x_at, "cycles": part.median()}
             least, most = f"{part.min():.0f}", f"{part.max():.0f}"
-            figures = f"{least} to {most}" if level == FAR and least != most else f"{part.median():.0f}"
+            one = part.median() if level == FAR else cycles[level.removeprefix("in ")]
+            figures = f"{least} to {most}" if level == FAR and least != most else f"{one:.0f}"
             said = f"{name}: {figures}"
             found.append({"said": said, **at, "side": side, "beyond": level != "in L1"})
     past = marked[(marked.kind == "latency") & (marked.space == "from_l2")].sort_values("working_set")

@@ -102,6 +102,17 @@ def plateaus(table: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
+def waits(table: pd.DataFrame) -> dict[tuple[str, int], float]:
+    """Returns (space, working set) -> the cycles of one load for people: within a tenth of a level, its one figure."""
+    levels = [float(figure) for figure in plateaus(table).cycles[: len(LEVELS)].dropna()]
+
+    def of(space: str, cycles: float) -> float:
+        near = (level for level in levels if space in STEPPED and abs(cycles / level - 1) <= NEAR)
+        return next(near, cycles)
+
+    return {(space, size): of(space, cycles) for (space, size), (cycles, _) in latencies(table).items()}
+
+
 @dataclass(frozen=True)
 class Edge:
     """The end of a cache level.

@@ -8,9 +8,9 @@ import altair as alt
 import pandas as pd
 
 from explainers.charts.layers import chart_view
+from explainers.stories.memory_hierarchy import places
 from explainers.stories.memory_hierarchy.level_charts import COLOURS, FAR, bandwidth_chart, far_half, latency_chart
 from explainers.stories.memory_hierarchy.memory_levels import (
-    MIB,
     SPACES,
     bandwidths,
     beside,
@@ -25,6 +25,7 @@ from explainers.stories.memory_hierarchy.memory_levels import (
     plateaus,
     short_name,
     stairs,
+    waits,
 )
 from explainers.stories.memory_hierarchy.tabs import broadcast_blocks, levels_tab, shapes_blocks
 from explainers.story import probed, stage
@@ -125,21 +126,22 @@ def _latest() -> Measured | None:
 
 
 def data_of(table: pd.DataFrame) -> Row:
-    """The numbers of the texts and questions. known: whether the levels and the end of L1 are measured.
+    """The numbers of the texts and questions. known: whether the levels and the ends of both caches are measured.
 
-    shared, l1, l2, far: cycles of the levels. fits: what L1 holds. first_mib, last_in_l1: steps.
+    shared, l1, l2, far: cycles of the levels. fits: what L1 holds. spill: the number of the first chain that L1 does
+        not hold.
     """
     cycles, known = plateaus(table).set_index("level").cycles, edges(table)
     names = dict(zip(("shared", "l1", "l2", "far"), IN_STRIP))
     figures: Row = {name: cycles[level] for name, level in names.items()}
-    complete, sizes = not cycles[list(IN_STRIP)].isna().any(), stairs(table)
+    sizes = sorted(size for space, size in latencies(table) if space == "through_l1")
+    complete = not cycles[list(IN_STRIP)].isna().any()
     figures["waits"] = WORDS.say("waits", figures) if complete else ""
     return figures | {
-        "known": bool(known) and not cycles[list(IN_STRIP[1:])].isna().any(),
+        "known": len(known) == 2 and complete,
         "lesson": WORDS.say("lesson", figures) if complete else "",
         "fits": bytes_said(known[0].fits) if known else "",
-        "first_mib": next((n for n, size in enumerate(sizes) if size >= MIB), 0),
-        "last_in_l1": max((n for n, size in enumerate(sizes) if known and size <= known[0].fits), default=0),
+        "spill": sum(size <= known[0].fits for size in sizes) if known else 0,
         "far_half": bool(far_half(table)),
     }
 
@@ -150,12 +152,12 @@ def steps_of(table: pd.DataFrame, lines: dict[str, str]) -> list[Row]:
     Columns: size, level. load, past, shared: cycles of a load through L1, past it and from shared memory, or None.
         in_flight: kB that the whole GPU can read during one load from device memory, at the last step.
     """
-    levels, known, fits = levels_met(table), latencies(table), {edge.fits for edge in edges(table)}
+    levels, known, fits = levels_met(table), waits(table), {edge.fits for edge in edges(table)}
     far, sizes, rows = plateaus(table).set_index("level").loc["Device memory"], stairs(table), []
     in_flight = far.ns * far["GB/s"] / 1e3
     for number, size in enumerate(sizes):
         main = next((s for s in ("through_l1", *SPACES) if (s, size) in known and s in lines), "")
-        load, past, shared = (known.get((s, size), (None,))[0] for s in ("through_l1", "from_l2", "shared"))
+        load, past, shared = (known.get((s, size)) for s in ("through_l1", "from_l2", "shared"))
         rows.append(
             {
                 "tile": number,
@@ -187,16 +189,18 @@ def bandwidth_frames(table: pd.DataFrame, line: str = "") -> list[dict[str, obje
 
 def states(table: pd.DataFrame) -> list[stage.State]:
     """The strip: the levels with their cycles, marked at the steps in each. Everything also has the other figures."""
-    at, known, met = stairs(table), latencies(table), levels_met(table)
+    at, met = stairs(table), levels_met(table)
+    cycles = waits(table)
+    ns = {size: ns for (space, size), (_, ns) in latencies(table).items() if space == "through_l1"}
 
-    def figures(space: str, which: int = 0) -> list[float | None]:
-        return [round(known[space, size][which], 1) if (space, size) in known else None for size in at]
+    def figures(space: str) -> list[int | None]:
+        return [round(cycles[space, size]) if (space, size) in cycles else None for size in at]
 
     bandwidth = [nearest_bandwidth(table, size) for size in at]
     said = [f"{b[0]:,.0f} GB/s at {bytes_said(b[1])}" if b else "no stream of this size" for b in bandwidth]
     found = [
         stage.State("this load", figures("through_l1"), "cycles", colour=COLOURS[SPACES["through_l1"]], deep=True),
-        stage.State("in time", figures("through_l1", 1), "ns", deep=True),
+        stage.State("in time", [round(ns[size], 1) if size in ns else None for size in at], "ns", deep=True),
         *(
             stage.State(name, figures(space), "cycles", colour=COLOURS[SPACES[space]], deep=True)
             for space, name in OTHERS.items()
@@ -207,9 +211,9 @@ def states(table: pd.DataFrame) -> list[stage.State]:
     far = far_half(table)
     for row in plateaus(table).itertuples():
         if row.level in IN_STRIP and pd.notna(row.cycles):
-            cycles, name = f"{row.cycles:.0f} cycles", short_name(row.level)
-            marks = {f"in {name}": f"\u25b8 {cycles}"} | ({FAR: f"\u25b8 far {far:.0f} cycles"} if far else {})
-            here = [marks.get(met[size], cycles) if met[size] != FAR or name == "L2" else cycles for size in at]
+            wait, name = f"{row.cycles:.0f} cycles", short_name(row.level)
+            marks = {f"in {name}": f"\u25b8 {wait}"} | ({FAR: f"\u25b8 far {far:.0f} cycles"} if far else {})
+            here = [marks.get(met[size], wait) if met[size] != FAR or name == "L2" else wait for size in at]
             found.append(stage.State(name[0].upper() + name[1:], here))
     return found
 
@@ -275,6 +279,7 @@ def stage_of(
         f"{WORDS.table('notes')['dashed']} {source}" if machine else source,
     )
     views = [
+        *places.view(measured, label, data),
         _view("latency", "Latency", latency_chart(few, table), about, at, source),
         *([others] if len(few) < len(shown) else []),
         _bandwidth_view(table, bandwidth, source, next((lines_of(one)["through_l1"] for one in stream), "")),

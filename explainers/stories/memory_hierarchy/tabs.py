@@ -47,7 +47,7 @@ def levels_tab(measured: Measured, label: str, data: Names) -> list[Block]:
         *(stage.text(said) for gpu, said in WORDS.table("stores").items() if gpu in measured.device),
         *([stage.text(WORDS.say("far_half", {}))] if data["far_half"] else []),
     ]
-    levels, formats = plateaus(measured.table), {"cycles": "{:.1f}", "ns": "{:.1f}", "GB/s": "{:,.0f}"}
+    levels, formats = plateaus(measured.table), {"cycles": "{:.0f}", "ns": "{:.1f}", "GB/s": "{:,.0f}"}
     levels = levels[levels[list(formats)].notna().any(axis=1) | levels.level.str.endswith("not measured yet")]
     texts = {name: ["" if pd.isna(v) else form.format(v) for v in levels[name]] for name, form in formats.items()}
     table = stage.table(levels.assign(**texts), WORDS.say("caption", {"label": label}))

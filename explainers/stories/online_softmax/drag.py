@@ -1,7 +1,8 @@
 """The picture `drag`: a row's scores under the reader's hand.
 
-Its steps read the row tile by tile and show the numbers of the run. From a drag on, the numbers follow from the rule of
-app/stage/views/drag_rule.js, and the picture says that they are modelled.
+Its steps show the three passes of an ordinary softmax, then read the row tile by tile with the numbers of the run. In
+the last steps the reader lifts a bar, lets the scores overflow, and hides later keys. From a drag or a switch on, the
+numbers follow from the rule of app/stage/views/drag_rule.js, and the picture says that they are modelled.
 """
 
 from typing import TypedDict
@@ -10,13 +11,28 @@ import numpy as np
 
 from explainers.models.softmax_rows import is_optimistic, is_ordinary
 from explainers.stories.online_softmax.row_story import RowStory
-from explainers.story import picture, stage
+from explainers.story import axes, picture, stage
 from explainers.story.frames import Frame
 from explainers.story.words import Row, Words
+from kernels.core.request import Request
 from kernels.run.results import Run
 
 WORDS = Words.of(str(__package__))
 MOST_KEYS, MOST_DIMS = 64, 128  # more bars are too narrow for a hand
+ENDS = ("divided", "hand", "overflow", "causal")  # the steps after the last tile
+
+
+class Causal(TypedDict):
+    """What a causal mask leaves of a row.
+
+    seen: its keys that the row sees.
+    ends: for each query tile, the end of the keys that its block reads.
+    own: the query tile of the row.
+    """
+
+    seen: int
+    ends: list[int]
+    own: int
 
 
 class DragMeta(TypedDict):
@@ -35,6 +51,7 @@ class DragMeta(TypedDict):
     kernel: str
     row: int
     block_kv: int
+    causal: Causal
     m: list[float]
     factor: list[float]
     l: list[float]
@@ -63,6 +80,7 @@ def view(run: Run, story: RowStory, row: int, head: int) -> stage.View | None:
         "kernel": kernel.name,
         "row": row,
         "block_kv": width,
+        "causal": causal_of(run.request, row),
         "m": tiles.m.tolist(),
         "factor": factor.tolist(),
         "l": tiles.l.tolist(),
@@ -78,21 +96,33 @@ def view(run: Run, story: RowStory, row: int, head: int) -> stage.View | None:
     return stage.View("drag", "drag", "Drag the max", {**meta, "clock": True, "state": []}, columns)
 
 
-def questions_of(story: RowStory) -> list[stage.Question]:
+def questions_of(request: Request, story: RowStory, row: int) -> list[stage.Question]:
     """The questions about the steps of the picture."""
     steps = _steps(story, story.o_values.shape[1])
     rises = [{"step": n, **row} for n, row in enumerate(steps) if row.get("m", 0) > row.get("before", 0)]
-    names: Row = {"rises": rises, "hand": len(steps) - 1, "keys": steps[0]["keys"], "dims": steps[0]["dims"]}
-    return WORDS.questions(names, len(steps) - 1)
+    at = {step["phase"]: n for n, step in enumerate(steps)}
+    made, width = causal_of(request, row), picture.block_kv(request, len(story.keys))
+    computed = sum(-(-end // width) for end in made["ends"])
+    tiles = {"computed": computed, "all": len(made["ends"]) * len(story.tiles)}
+    return WORDS.questions({"rises": rises, "at": at, "tiles": tiles}, len(steps) - 1)
+
+
+def causal_of(request: Request, row: int) -> Causal:
+    keys, offset = axes.length(picture.tensor_at(request, "K"), "key"), picture.mask_offset(request)
+    rows, tiles, n = picture.tiles_of(request)
+    until = [
+        min(max(0, end + offset), keys) for end in [row + 1, *(min((tile + 1) * rows, n) for tile in range(tiles))]
+    ]
+    return {"seen": until[0], "ends": until[1:], "own": row // rows}
 
 
 def _steps(story: RowStory, dims: int) -> list[Row]:
-    """The row before its first tile, after each tile, divided by l, and in the reader's hand."""
+    """The row before its first tile, after each tile, and the steps of ENDS."""
     lines: dict[int, dict[str, int]] = {}
     for frame in story.frames:
         lines[frame["tile"]] = lines.get(frame["tile"], {}) | frame.get("lines", {})
     tiles = story.tiles.assign(before=story.tiles.m.shift(1)).to_dict("records")
     steps: list[Row] = [{"phase": "row", "tile": -1}]
     steps += [{"phase": "tile", "read": n, **tile, "lines": lines[tile["tile"]]} for n, tile in enumerate(tiles, 1)]
-    steps += [{"phase": phase, "tile": -1, "lines": lines.get(-1, {})} for phase in ("divided", "hand")]
+    steps += [{"phase": phase, "tile": -1, "lines": lines.get(-1, {})} for phase in ENDS]
     return [{"keys": len(story.keys), "dims": dims, **step} for step in steps]

@@ -39,7 +39,7 @@ class OnlineSoftmax(Story[Row]):
         checks = tiling.never_stored(run, step=shown[1], view=shown[0], veils=("headline",))
         more = row_questions.ordinary_row(story.frames, story.first_wrong, ordinary)
         if hand:
-            more += drag.questions_of(story)
+            more += drag.questions_of(run.request, story, subject.row)
         offer = softmax_rows.offer(run, runner, subject.row)
         return replace(made, offer=offer, questions=[*made.questions, *more, *checks])
 

@@ -71,7 +71,6 @@ class Patterns(Story[Look]):
             provenance=replace(where, place=chosen["place"] or where.place),
             summary=WORDS.say("summary", data),
             step=chosen["start"],
-            questions=WORDS.questions(data, 0),
         )
         return stage.warned(made, left)
 
@@ -148,54 +147,7 @@ def data_of(look: Look, runner: Runner) -> tuple[Row, list[str]]:
         "here": [way["name"] for way in ways if not way["traced"]],
     }
     data["note"] = WORDS.say("note", data)
-    return data | _asked(data), left
-
-
-def _asked(data: Names) -> Row:
-    """The ways and steps that the questions compare.
-
-    chain: a way is slower than another one with as many wavefronts, barriers and working threads in each step.
-    slower: other ways with their cycles. asked: a step in which not all threads work, of the chosen way if it has one.
-    conflicts: two ways with as many working threads in each step, and other wavefronts.
-    most: the ways by a count in which one way has the most, and the others differ.
-    """
-    ways, steps, known = data["ways"], data["steps"], data["known"]
-    pairs = [(few, many) for few in ways for many in ways if not few["stages"] and few["working"] == many["working"]]
-    chain = [
-        {"fast": few, "slow": many}
-        for few, many in pairs
-        if (few["wavefronts"], few["barriers"]) == (many["wavefronts"], many["barriers"])
-        and few["longest"] < many["longest"]
-        and few["cycles"]
-        and many["cycles"]
-        and few["cycles"] < many["cycles"]
-    ]
-    conflicts = [{"few": few, "many": many} for few, many in pairs if few["wavefronts"] < many["wavefronts"]]
-    start, last = data["chosen"]["start"], data["chosen"]["last"]
-    least = min(range(len(steps)), key=lambda step: steps[step]["working"])
-    step = start + 1 if last and steps[start + 1]["working"] < data["size"] else least
-    asked = {**steps[step], "name": steps[step]["way"]["name"], "step": step}
-    most: Row = {}
-    for id, words, column, shown in (
-        (
-            "wavefronts",
-            "wavefronts of shared memory",
-            "wavefront",
-            [0 if w["stages"] else w["wavefronts"] for w in ways],
-        ),
-        ("alone", "tiles added while no copy runs", "tiles alone", [w["alone"] if w["stages"] else 0 for w in ways]),
-        ("requests", "requests of global memory", "request", [w["requests"] for w in ways]),
-    ):
-        order = sorted(zip(shown, (way["name"] for way in ways)), key=lambda pair: -pair[0])
-        rest = [(name, value) for value, name in order if value < order[0][0]]
-        if not most and rest and len(rest) == len(order) - 1:
-            fewer = dict([rest[0], rest[len(rest) // 2], rest[-1]])
-            values, names = zip(*order)
-            most = {"id": id, "words": words, "figure": column, "fewer": fewer, "ways": names, "values": values}
-    others = [known[n] for n in (1, -2, -1)] if len(known) > 1 else []
-    slower = {way["name"]: way["cycles"] for way in others if way is not known[0]}
-    found = {"chain": next(iter(chain), None), "conflicts": next(iter(conflicts), None), "most": most}
-    return {**found, "slower": slower, "asked": asked}
+    return data, left
 
 
 def _code(data: Names, chosen: Request, frames: Sequence[Any]) -> Code:

@@ -12,7 +12,6 @@ from explainers.story.words import Row, Words
 from kernels.core.tensors import Role
 from kernels.measure import pipeline_bars
 from kernels.measure.pipelines import Pipeline
-from kernels.trace.probes import sites_of
 
 WORDS = Words.of(str(__package__))
 KINDS, PARTS = (
@@ -53,11 +52,6 @@ class BlockStory:
     def name(self) -> str:
         return self.made.request.kernel.name
 
-    def step_at(self, ns: float) -> int | None:
-        """The shown step with this time."""
-        spans = (step["span"] for step in self.steps)
-        return next((n for n, (start, end) in enumerate(spans) if start <= ns < end), None)
-
 
 def explain(made: Pipeline, block: int = 0) -> BlockStory:
     """The BlockStory of a block. A block without marks has no work, so the first one with marks takes its place."""
@@ -87,17 +81,13 @@ def words_of(made: Pipeline) -> dict[str, str]:
     """The words of a block's steps, by the kernel's declared launches and parts.
 
     tile: such as key tile. rows: the plural of its rows, such as keys. outer: the loop around the tiles: Query tile, or
-    Head. copied: the tensors in shared memory with these rows, such as K and V. kept: the outputs that a block writes
-    once, such as O. between: the work between two products. last: the last product of a tile.
+    Head. kept: the outputs that a block writes once, such as O. between: the work between two products.
     """
     request, walked = made.request, made.walked
     known, places = axes.tensors(request), picture.places(request)
-    shared = {site.tensor for site in sites_of(request) if site.space == "shared"}
     rows = "key" if walked == "query" else "query"
-    copied = [places[s] for s, t in known.items() if s in places and s in shared and walked in t.axes]
     kept = [places[s] for s, t in known.items() if s in places and t.role is Role.OUTPUT and rows in t.axes]
-    tensors = {name: listed(found) if found else "" for name, found in (("copied", copied), ("kept", kept))}
-    return WORDS.table("query_tiles" if walked == "query" else "key_tiles") | tensors
+    return WORDS.table(f"{walked}_tiles") | {"kept": listed(kept) if kept else ""}
 
 
 def title(event: str, words: dict[str, str]) -> str:

@@ -96,7 +96,7 @@ class Model:
         bars: list[Bar] = []
         free, ready, done = 0.0, [0.0] * self.groups, [0] * self.groups
         while min(done) < 2 * TILES:
-            group = min((n for n in range(self.groups) if done[n] < 2 * TILES), key=lambda n: max(free, ready[n]))
+            group = min((n for n in range(self.groups) if done[n] < 2 * TILES), key=lambda n: ready[n])
             tile, kind = done[group] // 2, "SO"[done[group] % 2]
             start = max(free, ready[group])
             free = start + self.product
@@ -167,7 +167,7 @@ def views(story: BlockStory) -> list[View]:
     names = [f"{story.made.noun} {n}" for n in groups]
     window = SHOWN * max(_key_tile(story), period(orders["Without turns"][0]))
     begins = [step["span"][0] for step in story.steps]
-    measured = [bar for bar in _measured(story, groups) if marks.seen(bar.start, bar.end, begins, window)]
+    measured = [bar for bar in bars_of_run(story, groups) if marks.seen(bar.start, bar.end, begins, window)]
     rows = [*names, f"output of {groups[0]}"] if any(bar.kind == "flight" for bar in measured) else names
     rule = WORDS.say("rule", vars(model))
     found = []
@@ -254,7 +254,7 @@ def _key_tile(story: BlockStory) -> float:
     return float(starts.diff().median())
 
 
-def _measured(story: BlockStory, groups: list[int]) -> list[Bar]:
+def bars_of_run(story: BlockStory, groups: list[int]) -> list[Bar]:
     """The marks as bars, and the outputs of the first warpgroup, from the start of each to the wait for it."""
     waits = story.flight.empty  # for each product
     kinds = {marks.SOFTMAX: "softmax", marks.OTHER: "other", marks.PRODUCTS: "products"}

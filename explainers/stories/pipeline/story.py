@@ -1,18 +1,16 @@
 """Pipeline: the phases of each warp or warpgroup of a block, nanosecond by nanosecond, from the marks of a GPU. One
 kernel, or two on one scale. A step is a tile of the first computing one."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import pandas as pd
 
 from explainers.models import grid, schedules
-from explainers.stories.pipeline import marks, schedule
+from explainers.stories.pipeline import loop, marks, schedule
 from explainers.stories.pipeline.marks import COPIES, WORDS, BlockStory
 from explainers.story import scene, stage
 from explainers.story.base import Part, Runner, Story
-from explainers.story.glossary import figure
 from explainers.story.stage import Block, Stage, View
 from explainers.story.words import Names, Row
 from kernels.core.launch import ConstantRole
@@ -20,7 +18,6 @@ from kernels.core.request import Request
 from kernels.measure import pipeline_bars, pipelines
 from kernels.measure.pipelines import Pipeline
 from kernels.measure.pipelines import pipeline as made_here
-from kernels.trace.probes import sites_of
 
 FIRST = 3  # the step of an opened page, and of a question: a key tile with work before and after it
 ASKED = 2  # the tile of the questions: the first copies fill empty stages
@@ -79,6 +76,7 @@ def stage_of(stories: list[BlockStory]) -> Stage:
         stage.State("starts at", [round(start) for start, _ in spans], "ns"),
         stage.State("lasts", [round(end - start) for start, end in spans], "ns"),
     ]
+    hand = loop.views(first)
     if own["flies"]:
         shares = [pipeline_bars.covered(first.flight, start, end) for start, end in spans]
         state.append(stage.State("products in flight", [f"{share:.0%}" for share in shares]))
@@ -89,6 +87,7 @@ def stage_of(stories: list[BlockStory]) -> Stage:
             picture(stories),
             *([picture(stories, leaders=True)] if beside else []),
             *schedule.views(first),
+            *hand,
             *(whole_grid(story, named) for story in stories),
         ],
         codes=[stage.code(made.request, frames)],
@@ -97,7 +96,7 @@ def stage_of(stories: list[BlockStory]) -> Stage:
         provenance=stage.Provenance(made.provenance, source, place=stage.place(made.device, made.date)),
         summary=WORDS.say("before", own) if beside else " ".join(summary),
         step=FIRST if len(frames) > FIRST else 0,
-        questions=WORDS.questions(own | asked(first), len(frames) - 1),
+        questions=loop.questions() if hand else [],
     )
 
 
@@ -264,131 +263,6 @@ def _span(story: BlockStory, datum: scene.Datum, bar: Names, writer: str, flight
         datum={**datum, "event": event, "kind": kind, "tile": tile},
         tip=f"{story.name}, {writer}\n{what}\n{times}",
     )
-
-
-# ---- the numbers of the questions ----
-
-
-def asked(story: BlockStory) -> Row:
-    """The numbers of the questions. A question without its numbers is left out.
-
-    last: the last step. roles: of the copies of a producer. ahead: of a copy of the leader, during the tile before.
-    operands: of a product with a matrix in shared memory. model: of the schedule, and with it the partner's row, the
-    step typical of it, the activity that it has mainly, and the leader's own product in flight.
-    """
-    bars, model = story.bars, schedule.model_of(story)
-    copies = bars[bars.event.isin(COPIES)]
-    produced = bool((copies.role == "producer").any())
-    found: Row = {
-        "last": len(story.steps) - 1,
-        "writers_here": len(story.writers),
-        "producer": bool((bars.role == "producer").any()),
-        "roles": _roles(story, copies) if produced else {},
-        "ahead": {} if produced else _ahead(story, copies[copies.writer == story.leader]),
-        "operands": _operands(story),
-        "model": {},
-    }
-    if model is None:
-        return found
-    shares, other = marks.during_softmax(bars, story.leader), marks.partner(bars, story.leader)
-    mainly = max(shares, key=lambda name: shares[name]) if shares else ""
-    softmax = sorted(bars[bars.event == marks.SOFTMAX].writer.unique())
-    return found | {
-        "model": {
-            **vars(model),
-            "apart": schedule.period(model.without_turns()),
-            "turns": schedule.period(model.in_turns()),
-            "both": schedule.period(model.with_turns()),
-        },
-        "partner_row": softmax.index(other) if other in softmax else -1,
-        "mainly": mainly,
-        "typical": _typical(story, mainly),
-        "flying": _flying(story),
-    }
-
-
-def _roles(story: BlockStory, copies: pd.DataFrame) -> Row:
-    """who: the writer of the copies. only: whether it makes all of them. others: writers without one. paced: whether
-    later copies have a pace. first, later: ns of the first copy, and of a later one. period: ns of a tile."""
-    own = story.bars[(story.bars.writer == story.leader) & story.bars.event.isin(["softmax", "weights"])]
-    lasts, period, who = (
-        copies.end_ns - copies.start_ns,
-        float(own.start_ns.diff().median()),
-        int(copies.writer.iloc[0]),
-    )
-    others = [str(n) for n in story.writers if n != who]
-    return {
-        "who": who,
-        "copies": len(copies),
-        "only": copies.writer.nunique() == 1 and len(others) > 0,
-        "others": " and ".join(others[:2]),
-        "paced": len(copies) >= FEW and period > 0,
-        "first": float(lasts.iloc[0]),
-        "later": float(lasts.iloc[FEW - 1 :].median()),
-        "period": period,
-    }
-
-
-def _ahead(story: BlockStory, copies: pd.DataFrame) -> Row:
-    """tile: that of the copy. step: with its scores. event: of the copy, and copied: its ns. ns: from it to these
-    scores, in words. left: ns to the end of the work on the tile before, and work: ns of this work."""
-    own = story.bars[story.bars.writer == story.leader]
-    if "tile" not in own:
-        return {}
-    begun = own[(own.event == "tile_begin") & (own.tile == ASKED - 1)].start_ns
-    scores, copy = own[(own.event == "scores") & (own.tile == ASKED)].start_ns, copies[copies.tile == ASKED]
-    if len(copy) != 1 or begun.empty or scores.empty:
-        return {}
-    needed, start, end = float(scores.iloc[0]), float(copy.start_ns.iloc[0]), float(copy.end_ns.iloc[0])
-    before = own[(own.tile == ASKED - 1) & own.event.map(marks.activity).ne(marks.OTHER)]
-    if not begun.iloc[0] <= start <= end < before.end_ns.max() <= needed:
-        return {}
-    since = before[before.end_ns > end]
-    return {
-        "tile": ASKED,
-        "step": story.step_at(needed),
-        "event": str(copy.event.iloc[0]),
-        "copied": end - start,
-        "ns": figure(needed - end, 3),
-        "left": float(before.end_ns.max()) - end,
-        "work": float((since.end_ns - since.start_ns.clip(lower=end)).sum()),
-    }
-
-
-def _operands(story: BlockStory) -> Row:
-    """The scores to show and their step, for a kernel with wgmma and without ldmatrix."""
-    fetches = {site.event for site in sites_of(story.made.request)}
-    scores = story.bars[(story.bars.writer == story.leader) & (story.bars.event == "scores")]
-    if story.made.noun != "warpgroup" or "product" not in fetches or "ldmatrix" in fetches or scores.empty:
-        return {}
-    bar = scores.iloc[min(ASKED, len(scores) - 1)]
-    tile = {"tile": int(bar.tile)} if pd.notna(bar.tile) else {}
-    return {"shows": {"writer": story.leader, "event": "scores", **tile}, "step": story.step_at(bar.start_ns)}
-
-
-def _typical(story: BlockStory, work: str) -> int:
-    """The first step near the beginning whose softmax has the same main work of the partner as the whole block."""
-    near = min(FIRST, len(story.steps) - 1)
-    for step in range(near, min(near + FIRST, len(story.steps))):
-        start, end = story.steps[step]["span"]
-        inside = story.bars[(story.bars.end_ns > start) & (story.bars.start_ns < end)]
-        shares = marks.during_softmax(inside, story.leader)
-        if shares and max(shares, key=lambda name: shares[name]) == work and shares[work] > 0.5:
-            return step
-    return near
-
-
-def _flying(story: BlockStory) -> Mapping[str, object]:
-    """The first softmax with an output of the leader in flight: its tile and step, and ahead: ns since that output's
-    start."""
-    flight = story.flight[story.flight.writer == story.leader]
-    softmax = marks.softmax_of(story.bars, story.leader)
-    for bar in softmax.iloc[FIRST:].itertuples():
-        under = flight[(flight.start_ns < bar.start_ns) & (flight.end_ns >= bar.end_ns)]
-        if len(under) == 1 and under.event.iloc[0] == "output" and under.tile.iloc[0] == bar.tile - 1:
-            step, ahead = story.step_at(bar.start_ns), float(bar.start_ns - under.start_ns.iloc[0])
-            return {"tile": bar.tile, "step": step, "ahead": ahead} if step is not None else {}
-    return {}
 
 
 STORY = Pipelines()

@@ -36,7 +36,7 @@ class Start(Story[Shown]):
         return tiling.refusal(spec)
 
     def stage(self, subject: Shown, runner: Runner) -> Stage:
-        race_view = race.view()
+        race_view = race.view(race.SHORT)
         places = [stage.text(f"{name}: {text}.".replace("..", ".")) for name, text in subject.where]
         faults = [stage.note(fault, "bad") for fault in (*subject.faults, *tables.unreadable())]
         said = " ".join(["Bytes follow from a rule.", race_view.meta["recorded"]])

@@ -151,12 +151,13 @@ def _amounts_hidden(tile: Tile) -> list[str]:
 def _reads_of_k(tile: Tile) -> list[Question]:
     """A question about the reads of each byte of K from global memory."""
     of_step = tiling.times_of_k(tile.frames, tile.of["K"], tile.width)
+    part = tiling.sees_a_part(tile.run)
     times, rows, threads = of_step[-1], len(tile.met), tile.run.request.plan.launches[0].threads
     if not times or rows < 2:
         return []
     text = (
         f"A block of {threads:,} threads works together on {rows} queries. "
-        "How often does it ask global memory for each byte of K?"
+        f"How often does it ask global memory for each byte of K{' that they see' if part else ''}?"
     )
     read, own = tile.read("K"), round(tile.read("K") / times)
     shared = times < 1.5
@@ -186,7 +187,7 @@ def _reads_of_k(tile: Tile) -> list[Question]:
     wrong = {option: reason for option, reason in wrong.items() if option.split()[0] != right.split()[0]}
     ordered = [once, *sorted({right, *wrong} - {once}, key=lambda option: float(option.split()[0].replace(",", "")))]
     where: Where = {
-        "step": max(n for n, f in enumerate(tile.frames) if f["scores"]),
+        "step": tile.scores_step if shared else max(n for n, f in enumerate(tile.frames) if f["scores"]),
         "view": tile.view,
         "veils": ("headline", "tabs"),
         "hides": sorted({tiling.times_said(n) for n in of_step if n}),

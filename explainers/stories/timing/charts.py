@@ -32,7 +32,7 @@ MEASURES = {  # kind -> column, columns of the spread's low and high end
 }
 TICKS = {  # kind -> text of a tick
     "latency": "datum.value >= 999999 ? datum.value / 1e6 + ' s' : datum.value >= 999 ? datum.value / 1000 + ' ms' "
-    ": datum.value + ' us'",
+    ": datum.value + ' µs'",
     "speedup": "format(datum.value, '~g') + '×'",
     "memory": "format(datum.value, '~s') + 'B'",
 }

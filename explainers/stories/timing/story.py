@@ -7,11 +7,11 @@ import pandas as pd
 
 from explainers.charts.layers import chart_view
 from explainers.models.recorded_times import FLOOR, shown_name
-from explainers.stories.timing import charts, duels, sweeps
+from explainers.stories.timing import charts, duels, rungs, sweeps
 from explainers.stories.timing import shown as tables_of
 from explainers.stories.timing.shown import Shown
 from explainers.stories.timing.sweeps import NOW, WORDS, as_fast, why
-from explainers.story import questions, stage
+from explainers.story import stage
 from explainers.story.base import Part, Runner, Story
 from explainers.story.glossary import figure, microseconds, short
 from explainers.story.stage import Block, Stage, Tab
@@ -30,8 +30,6 @@ from kernels.recordings import tables
 
 CHARTS = WORDS.table("charts")  # kind -> title
 SAID = 2  # kernels in a step's sentence
-FACTORS, SPEEDS = ({float(n): text for n, text in WORDS.table(name).items()} for name in ("factors", "speeds"))
-SHARES = (10, 25, 50, 90)  # percent of a roof
 VALUES = {  # of well-known sizes, in the form for a sweep
     "seq_len": "128, 256, 512, 1024, 2048, 4096",
     "width": "512, 768, 1024, 2048",
@@ -54,6 +52,7 @@ class Sources:
     gpu: the name of this machine's GPU, or "".
     gpus: (id, name) of each GPU, if the machine has several.
     chosen: the kernels that the form for a sweep selects at first.
+    taught: (kernel, title of its stop) of the course.
     """
 
     sources: tuple[str, ...]
@@ -65,6 +64,7 @@ class Sources:
     gpu: str
     gpus: tuple[tuple[str, str], ...]
     chosen: tuple[str, ...]
+    taught: tuple[tuple[str, str], ...] = ()
 
 
 class Times(Story[Sources]):
@@ -81,7 +81,8 @@ class Times(Story[Sources]):
         met = gradient_duels.recorded()
         turns = [Tab("turns", duels.titles(met[0]))] if met else []
         made = stage_of(shown_of(subject))
-        made = replace(made, tabs=[*here, *made.tabs, *turns, *others])
+        ladder, asked = rungs.views(dict(subject.taught))
+        made = replace(made, views=[*made.views, *ladder], questions=asked, tabs=[*here, *made.tabs, *turns, *others])
         return stage.warned(made, tables.left_out(bench.KIND))
 
     def parts(self) -> dict[str, Part[Sources]]:
@@ -152,7 +153,6 @@ def stage_of(shown: Shown) -> Stage:
         state=_strip(shown),
         tabs=[Tab(*tab) for tab in WORDS.table("tabs").items()],
         provenance=replace(provenance(shown), problem=problem),
-        questions=WORDS.questions(asked_of(shown), last),
         step=last,
     )
 
@@ -261,68 +261,6 @@ def provenance(shown: Shown) -> stage.Provenance:
     places = dict.fromkeys(stage.place(entry.device, entry.date) for entry in shown.where.values())
     label = "measured" if NOW in shown.where else "recorded"
     return stage.Provenance(label, " ".join(said), place=" and ".join(places))
-
-
-# ---- questions ----
-
-
-def asked_of(shown: Shown) -> Row:
-    """The data of the questions: speed, distance to the roof, and growth of time and memory. None: no question."""
-    rows, field, sizes = shown.rows, shown.field, shown.sweep.sizes
-    here = rows[rows[field] == sizes[-1]].sort_values("median_us")
-    ours, peers = here[here.kind == "kernel"], here[here.kind != "kernel"]
-    names: Row = {"last": shown.sweep.at(sizes[-1]), "baseline": shown.name, "rival": None, "roof": None}
-    names |= {"speeds": [*SPEEDS.values()], "factors": [*FACTORS.values()], "field": field}
-    names["noun"] = sweeps.UNITS.get(field, "")
-    if len(known := ours[ours.speedup.notna()]):
-        row = known.iloc[0]
-        right = SPEEDS[questions.nearest(SPEEDS, float(row.speedup))]
-        due = {text: microseconds(row.median_us * row.speedup / speed) for speed, text in SPEEDS.items()}
-        later = {field: [sizes[min(1, len(sizes) - 2)] + 1, sizes[-1]]}  # also the trend answers
-        names["rival"] = {
-            "name": shown_name(row.label),
-            "time": microseconds(row.median_us),
-            "beside": as_fast(row.speedup, row.speedup_low, row.speedup_high, shown.name),
-            "first": len(peers) > 0 and shown.sweep.named(peers.label.iloc[0]) == shown.name,
-            "right": right,
-            "wrong": {text: us for text, us in due.items() if text != right},
-            "covers": [
-                {**later, "label": label}
-                for label in dict.fromkeys([*ours.label[:1], *rows.label[rows.label == shown.baseline][:1]])
-            ],
-        }
-    if len(known := ours[ours.roof_percent.notna()]):
-        row = known.iloc[0]
-        nearest = min(SHARES, key=lambda percent: abs(percent - row.roof_percent))
-        due = {f"About {percent}%": row.tflops * percent / row.roof_percent for percent in SHARES if percent != nearest}
-        names["roof"] = {
-            "name": shown_name(row.label),
-            "tflops": row.tflops,
-            "share": row.roof_percent,
-            "roof": row.roof,
-            "most": 100 * row.tflops / row.roof_percent,
-            "right": f"About {nearest}%",
-            "wrong": due,
-        }
-    return names | {name: _growth(shown, of, ours) for name, of in (("growth", "median_us"), ("memory", "peak_bytes"))}
-
-
-def _growth(shown: Shown, column: str, ours: pd.DataFrame) -> Row | None:
-    """The kernel with the fastest growth of a column per doubling. hides: the factors that the charts show."""
-    grows = sweeps.growth(shown.rows, shown.field, column)
-    timed = {label: times for label, times in grows.items() if label in set(ours.label)}
-    if not timed:
-        return None
-    label, factor = max(timed.items(), key=lambda item: item[1])
-    nearest = questions.nearest(FACTORS, factor)
-    return {
-        "name": shown_name(label),
-        "times": factor,
-        "squared": (shown.field, nearest) == ("seq_len", 4),
-        "right": FACTORS[nearest],
-        "wrong": {words: "more" if one < factor else "less" for one, words in FACTORS.items() if one != nearest},
-        "hides": sorted({f"\u00d7{times:.1f}" for times in grows.values()}),
-    }
 
 
 # ---- tabs ----

@@ -8,7 +8,6 @@ import pytest
 
 from app.course import Gain, StopError, gains, stops
 from app.course.gains import amount
-from app.stories.checks import journey
 from explainers.stories.block_table import serving
 from kernels.build import occupancy
 from kernels.catalog import current
@@ -91,21 +90,10 @@ def test_the_steps_of_serving_are_those_of_its_page():
     assert "26 steps" in told.wins and "49 steps" in told.wins
 
 
-def test_the_way_of_the_course_has_padding_as_a_step_of_its_own():
-    problem = STOPS["checks"].gain[0].problem
-    steps = journey(problem, current())[0]
-    at = [step.estimated for step in steps].index(True)
-    flash, padded, registers = steps[at - 1 : at + 2]
-    assert (flash.stop, padded.stop, registers.stop) == ("one_pass", "banks", "in_registers")
-    factor = gains.compared(STOPS["banks"].gain[1], current())
-    assert flash.us / padded.us == pytest.approx(factor.value_before / factor.value)
-    assert padded.said.startswith("about ") and registers.times.startswith("about 1.39")
-
-
 def test_other_kinds_are_the_recorded_ones():
     (before,), _ = rows("cycles", stride=32, WIDTH=4, PAD=0, SWIZZLE=0, MATRICES=0)
     assert f"takes {before['cycles']:.3g} cycles" in gains.told(STOPS["banks"], current()).wins
-    (far,), _ = rows("hierarchy", kind="latency", space="from_l2", working_set=268435456)
+    (far,), _ = rows("hierarchy", kind="latency", space="from_l2", working_set=134217728)
     assert f"{far['cycles']:.3g} cycles" in gains.told(STOPS["levels"], current()).wins
     duels, _ = rows("duels", name="12_optimistic", peer="flash_attn_4", seq_len=4096, head_dim=128, SHARE="2")
     pairs = [(row["sustained_peer_us"], row["sustained_us"]) for row in duels]
@@ -114,7 +102,7 @@ def test_other_kinds_are_the_recorded_ones():
         f"takes {amount(row['us'], 'us')} for the same" in gains.told(STOPS["masks"], current()).wins for row in dense
     )
     found = [f"takes {peer / ours:.3g} times as long" for peer, ours in pairs if ours == ours]
-    assert any(text in gains.told(STOPS["how_fast"], current()).wins for text in found)
+    assert any(text in gains.told(STOPS["how_fast"], current()).small for text in found)
     (ring, *_), _ = rows("rings", way="ring", seq_len=65536, order="zigzag")
     (rival, *_), _ = rows("rings", way="last rung", seq_len=65536, causal=True)
     factor = rival["sustained_us"] / ring["sustained_us"]

@@ -11,10 +11,9 @@ from app.web import asking
 from kernels.run import workers
 from kernels.run.backends import Device, Survey
 
-HOPPER = {"roles", "ping_pong"}
+HOPPER = {"tensor_cores"}
 NOT_ON_THE_GPU = {  # device -> the stops that do without it
-    Device("gpu", "Tesla T4", "sm_75", 65_536, "1", 40): HOPPER
-    | {"masks", "fragments", "in_flight", "fusion", "ring", "patterns", "rounding"},
+    Device("gpu", "Tesla T4", "sm_75", 65_536, "1", 40): HOPPER | {"masks", "fragments", "fusion", "ring", "rounding"},
     Device("gpu", "NVIDIA GeForce RTX 3060", "sm_86", 101_376, "1", 28): HOPPER,
     Device("gpu", "NVIDIA GeForce RTX 5080", "sm_120a", 101_376, "1", 84): HOPPER,
 }

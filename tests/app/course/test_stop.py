@@ -6,12 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from app.course import ACTS, Stop, read, stops
+from app.course import SHELVES, Stop, read, stops
 from app.course.stop import StopError
 
 TEXT = """
 title = "Tiles"
-act = "Ideas"
 minutes = 4
 story = "tiling"
 idea = "A block copies a tile once and uses it many times."
@@ -30,14 +29,14 @@ def folder(tmp_path):
 
 def test_a_stop_has_its_name_and_number_from_its_file(folder):
     (stop,) = read(folder())
-    assert (stop.name, stop.number, stop.title, stop.act) == ("tiles", 1, "Tiles", "Ideas")
-    assert stop.questions == ("reuse",) and stop.choices == {} and stop.paper is None and not stop.essential
+    assert (stop.name, stop.number, stop.title, stop.shelf) == ("tiles", 1, "Tiles", "")
+    assert stop.questions == ("reuse",) and stop.choices == {} and stop.paper is None
 
 
 @pytest.mark.parametrize(
     ("before", "after", "said"),
     [
-        ('"Ideas"', '"Idea"', "12_tiles.toml: act is 'Idea'. Choose one of Ideas, Memory"),
+        ("minutes", 'shelf = "Deep"\nminutes', "12_tiles.toml: shelf is 'Deep'. Choose one of , Depth, Beyond"),
         ("minutes = 4", "minutes = 0", "12_tiles.toml: minutes is 0. Write a whole number from 1."),
         ('title = "Tiles"', "", "12_tiles.toml: title is None. Write a text."),
         ("minutes", "minute", "12_tiles.toml: minute is no key. Did you mean minutes?"),
@@ -60,22 +59,25 @@ def test_a_file_has_a_number_and_a_name(folder):
         read(folder(name="tiles.toml"))
 
 
-def test_names_are_unique_and_acts_are_in_order(folder):
+def test_names_are_unique(folder):
     folder()
     with pytest.raises(StopError, match="Two stops have the name tiles"):
         read(folder(name="13_tiles.toml"))
-    folder(TEXT.replace('"Ideas"', '"Memory"'))
-    with pytest.raises(StopError, match="The stop tiles of the act Ideas comes after a later act"):
-        read(folder(name="13_tiles.toml"))
 
 
-def test_the_course_has_every_act_and_knows_what_is_essential():
-    assert {stop.act for stop in stops()} == set(ACTS)
-    assert 5 <= sum(stop.essential for stop in stops()) < len(stops()) / 2
+def test_a_stop_on_a_shelf_has_no_number_and_comes_after_the_course(folder):
+    folder(TEXT.replace("minutes", 'shelf = "Depth"\nminutes'))
+    assert [(stop.name, stop.number) for stop in read(folder(name="13_pages.toml"))] == [("pages", 1), ("tiles", 0)]
+
+
+def test_the_course_has_twelve_stops_in_fifty_minutes_and_something_on_every_shelf():
+    course = [stop for stop in stops() if not stop.shelf]
+    assert len(course) == 12 and sum(stop.minutes for stop in course) <= 50
+    assert {stop.shelf for stop in stops()} == set(SHELVES)
     assert all(field.name in Stop.__doc__ for field in fields(Stop))
 
 
 @pytest.mark.parametrize("guide", ["README.md", "CHANGELOG.md", "app/README.md"])
 def test_the_guides_count_the_stops(guide):
     said = re.search(r"(\d+) stops", (Path(__file__).parents[3] / guide).read_text())
-    assert said and int(said[1]) == len(stops())
+    assert said and int(said[1]) == sum(not stop.shelf for stop in stops())

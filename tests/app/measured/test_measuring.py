@@ -111,7 +111,7 @@ def test_a_sweep_is_measured_point_after_point_and_shown_as_measured(worker):
     assert [function for function, *_ in worker.asked] == [protocol.roofs] + 6 * [protocol.measure]
     made = open_page("timing?gpus=this GPU, now")
     assert not made.asked.told and [f["title"] for f in made.stage.frames] == [f"{n} tokens" for n in (128, 256, 512)]
-    assert "03_flash takes 256 us" in made.stage.frames[1]["sentence"]
+    assert "03_flash takes 256 µs" in made.stage.frames[1]["sentence"]
     assert made.stage.provenance["label"] == "measured" and "NVIDIA Here" in made.stage.provenance["said"]
     tab = next(tab for tab in made.stage.tabs if tab["id"] == "now")
     assert tab["blocks"][0]["view"] == "measure" and tab["blocks"][0]["meta"]["measured"] == 6

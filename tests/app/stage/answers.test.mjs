@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { isRight, told, worded } from '../../../app/stage/shell/answers.js';
+import { isRight, missed, told, worded } from '../../../app/stage/shell/answers.js';
 
 const said = (question, guess) =>
   told(question, guess)
@@ -16,11 +16,10 @@ const PAGES = {
 };
 const BYTES = { kind: 'number', answer: 41152, unit: 'bytes', tolerance: 0, why: 'All of it.' };
 
-test('a name has no size', () => {
-  const text = 'Right: page 13. Entry 1 of the table holds page 13.';
-  assert.equal(said(PAGES, 0), `Not \u201cpage 1\u201d. That is the logical page. ${text}`);
-  assert.equal(said(PAGES, 1), text);
-  assert.equal(said(PAGES, null), text);
+test('a wrong option is told what is right, and its reason is at the option', () => {
+  const why = 'Entry 1 of the table holds page 13.';
+  assert.equal(said(PAGES, 1), `Right: page 13. ${why}`);
+  for (const guess of [0, null]) assert.equal(said(PAGES, guess), `The answer: page 13. ${why}`);
 });
 
 test('a guess is held to the tolerance of its question', () => {
@@ -29,19 +28,15 @@ test('a guess is held to the tolerance of its question', () => {
   assert.ok(!right(2.3, 2, 0.1) && !right(3, 2, 0));
 });
 
-test('a clause is quoted', () => {
-  const clause = { ...PAGES, options: ['They are kept in shared memory.', 'Page 13'], reasons: [] };
-  assert.ok(said(clause, 0).startsWith('Not \u201cthey are kept in shared memory\u201d. Right: '));
-});
-
 test('an amount has a size, with commas', () => {
   const colon = { ...BYTES, kind: 'options', unit: '', options: ['Once: one copy'], answer: 0 };
   assert.equal(said(colon, 0), 'Right. Once: one copy. All of it.');
   assert.equal(said(BYTES, 41152), 'Right: 41,152 bytes. All of it.');
-  const far = 'That is 3 times too little. Right: 41,152 bytes. All of it.';
-  assert.equal(said(BYTES, 13717), `Not 13,717 bytes. ${far}`);
-  assert.equal(said(BYTES, 41153), 'Not 41,153 bytes. Right: 41,152 bytes. All of it.');
-  assert.equal(said({ ...BYTES, unit: '' }, 1), 'Not 1. Right: 41,152. All of it.');
+  const answer = 'The answer: 41,152 bytes. All of it.';
+  assert.equal(said(BYTES, 13717), `Not 13,717 bytes. That is 3 times too little. ${answer}`);
+  assert.equal(said(BYTES, 41153), `Not 41,153 bytes. ${answer}`);
+  assert.equal(said({ ...BYTES, unit: '' }, 1), 'Not 1. The answer: 41,152. All of it.');
+  assert.deepEqual(missed(BYTES, 13717), ['Not 13,717 bytes.', 'That is 3 times too little.']);
 });
 
 test('one of a unit is singular', () => {

@@ -1,5 +1,4 @@
-"""The last stop: the way of the course in times, a new check for each act, and all seven knowledge checks again, as
-their own pages ask them."""
+"""The page of the seven knowledge checks: new numbers, each with a computed answer, a summary and the papers."""
 
 import json
 import math
@@ -8,49 +7,23 @@ from functools import cache
 from pages import open_page
 
 from app import course
-from app.stories import checks
 from kernels.trace.memory import model
-
-SEVEN = {
-    "check_q_shared",
-    "check_grid",
-    "check_block_table",
-    "check_two_phases",
-    "check_split",
-    "check_never_stored",
-    "check_grouped",
-}
 
 
 @cache
 def meta():
-    page = open_page("checks?stop=checks")
+    page = open_page("checks")
     assert not page.asked.error and not page.asked.told
     (view,) = page.stage.views
     return view["meta"]
 
 
-def test_all_seven_checks_are_asked_by_the_stops_and_again_at_the_end():
-    shown = meta()
-    again = [check for check in shown["checks"] if not check["act"]]
-    assert {check["id"] for check in again} == SEVEN
-    for check in again:
-        stop = next(stop for stop in course.stops() if stop.name == check["stop"])
-        assert check["id"] in stop.questions
-        link = "&".join(f"{name}={value}" for name, value in stop.choices.items())
-        asked = {q["id"]: q for q in open_page(f"{stop.story}?{link}").stage.questions}[check["id"]]
-        assert (check["text"], check["why"]) == (asked["text"], asked["why"])
-        assert check["options"] == asked["options"][::-1] and check["reasons"] == asked["reasons"][::-1]
-        assert check["options"][check["answer"]] == asked["options"][asked["answer"]]
-        assert 0 <= check["answer"] < len(check["options"]) and check["why"].endswith(".")
-
-
-def test_each_act_has_a_new_check_with_a_reason_against_each_wrong_option():
-    new = [check for check in meta()["checks"] if check["act"]]
-    assert [check["act"] for check in new] == list(course.ACTS)
-    names = {stop.name: stop.act for stop in course.stops()}
-    for check in new:
-        assert names[check["stop"]] == check["act"] and check["why"].endswith(".")
+def test_it_asks_seven_questions_each_of_a_stop_with_a_reason_against_each_wrong_option():
+    checks = meta()["checks"]
+    in_course = {stop.name for stop in course.stops() if not stop.shelf}
+    assert len(checks) == 7 == len({check["id"] for check in checks})
+    for check in checks:
+        assert check["stop"] in in_course and check["why"].endswith(".")
         assert [not reason for reason in check["reasons"]].index(True) == check["answer"]
         assert len(set(check["options"])) == 4
 
@@ -59,21 +32,17 @@ def answer(name):
     return next(check for check in course.checks() if check.name == name).right
 
 
-def test_the_answers_of_the_new_checks_are_computed():
-    assert answer("rescale").endswith(f"{math.exp(2 - 5):.2f}")
-    turns = model.shared_wavefronts([lane * 48 * 4 for lane in range(32)], 4, "load").wavefronts
-    assert answer("banks") == f"{turns} turns"
-    assert answer("page") == f"Page {[7, 2, 9, 4][50 // 16]}"
-    assert answer("in_flight") == f"{max(900, 1200):,} ns" and answer("saved") == f"{8192:,}"
-
-
-def test_the_way_has_the_recorded_time_of_each_kernel_and_a_link_to_its_stop():
-    shown = meta()
-    steps, names = shown["steps"], {stop.name for stop in course.stops()}
-    assert len(steps) == 13 and {step["stop"] for step in steps} <= names
-    for before, step in zip(steps, steps[1:]):
-        assert step["times"].endswith(f"{before['us'] / step['us']:.3g}") and step["us"] < before["us"]
-    assert f"{steps[0]['us'] / steps[-1]['us']:.3g} times" in shown["said"] and "H200" in shown["source"]
+def test_the_answers_are_computed():
+    assert answer("trips") == f"{2048 // 64} times"
+    assert answer("rescale") == f"{8 * math.exp(2 - 5) + 1.6:.1f}"
+    turns = [
+        model.shared_wavefronts([lane * width * 4 for lane in range(32)], 4, "load").wavefronts for width in (40, 41)
+    ]
+    assert answer("banks") == f"{turns[0]} turns. Rows of 41 floats need {turns[1]}"
+    assert answer("page") == f"Page {[7, 2, 9, 4][50 // 16]}, slot {50 % 16}"
+    blocks = 2 * 16
+    assert answer("partitions").startswith(f"{blocks * 8192 // 512} blocks in place of {blocks},")
+    assert answer("grouped_heads") == f"{2 * 8 * 128 * 2:,} bytes"
 
 
 def test_the_summary_has_one_sentence_of_each_stop_and_each_paper_once():
@@ -81,11 +50,9 @@ def test_the_summary_has_one_sentence_of_each_stop_and_each_paper_once():
     assert [stop["idea"] for stop in shown["stops"]] == [stop.idea for stop in course.stops() if stop.questions]
     links = [paper["link"] for paper in shown["papers"]]
     assert len(links) == len(set(links)) >= 8 and all(link.startswith("https://") for link in links)
+    assert json.dumps(shown)
 
 
-def test_it_works_while_a_check_is_missing(monkeypatch):
-    monkeypatch.setattr(checks, "CHECK", "check_grid")
-    made = checks.make(checks.subject(None, {}, "cpu"))
-    again = [check["id"] for check in made.views[0].meta["checks"] if not check["act"]]
-    assert again == ["check_grid"]
-    assert json.dumps(made.views[0].meta)
+def test_the_end_of_the_last_stop_leads_here():
+    last = max(course.stops(), key=lambda stop: stop.number)
+    assert last.story == "timing" and last.deeper.link == "checks"

@@ -234,7 +234,6 @@ def test_wavefronts_that_leave_out_wgmma_and_tma_say_so_and_have_no_bar():
     a, b = bars_of(page)["wavefronts"]["bars"]
     assert a["value"] > 0 == b["value"]
     assert "not counted" not in a["text"] and b["text"].endswith("+ wgmma, TMA (not counted)")
-    assert "wavefronts" not in [question["id"] for question in page.stage.questions]
     (table,) = [block for block in page.tab("differs") if block["kind"] == "table"]
     assert "leave out the accesses of B's wgmma and TMA" in table["caption"]
 
@@ -249,7 +248,7 @@ def test_a_pair_without_marks_in_common_still_says_that_it_cannot(monkeypatch):
 
 SHOWS = {  # what a reason's story shows at the step that its link names
     "Banks": lambda frames, step: _steps_of(frames, step) == max(_steps_of(frames, n) for n in range(len(frames))),
-    "Why tiles": lambda frames, step: _moved(frames, step) == max(_moved(frames, n) for n in range(len(frames))),
+    "Tiles": lambda frames, step: _moved(frames, step) == max(_moved(frames, n) for n in range(len(frames))),
     "Registers": lambda frames, step: frames[step]["phase"] == "scores",
     "Occupancy": lambda frames, step: "together" in frames[step]["title"],
     "Any kernel": lambda frames, step: frames[step]["launch"] == max(frame["launch"] for frame in frames),

@@ -129,24 +129,30 @@ def check_chart(block):
     spec = block["spec"]
     assert block["alt"] and "$schema" in spec
     followed = [param for param in spec.get("params", []) if param["name"] == "step"]
-    rest = json.dumps({key: value for key, value in spec.items() if key != "params"})
+    rest = json.dumps({key: value for key, value in spec.items() if key != "params"}, ensure_ascii=False)
     for param in followed:
         first = len(STAGES) if "datum.stage === step" in rest else 1
         assert param["value"] == first and "bind" not in param
         assert re.search(r'"(expr|filter)": "[^"]*\bstep\b', rest)
-    assert "warpglass-clock" not in json.dumps(spec)
+    assert "warpglass-clock" not in json.dumps(spec) and not US.search(rest)
 
 
 TIME = re.compile(r"\d ?(?:µs|us|ms|ns|TFLOP/s|GB/s|cycles)\b")
+US = re.compile(r"\d ?us\b|[,(] ?us\b|' us'")  # for µs
 PLACE = re.compile(r"(?=.*\b[AHLVB]\d{2,3}\b)(?=.*\b20\d\d-\d\d-\d\d\b)", re.S)  # a GPU and a date
-WITHOUT_PROBLEM = {"memory_hierarchy", "workbench", "glossary"}  # loads of one thread, and pages without a run
+WITHOUT_PROBLEM = {
+    "memory_hierarchy",
+    "workbench",
+    "glossary",
+    "checks",
+}  # loads of one thread, and pages without a run
 
 
 def check_words(page):
     """One thing is singular. The stage names its problem. A stage with recorded figures names GPU and date."""
     stage, where = page.stage, page.stage.provenance or {}
     texts = [*texts_in(vars(stage))]
-    assert not [text for text in texts if wrong_plural(text)]
+    assert not [text for text in texts if wrong_plural(text) or US.search(text)]
     without = page.story.path in WITHOUT_PROBLEM or where.get("label") == "modelled"
     assert where.get("problem") or page.asked.problem or without
     timed = [text for text in texts if TIME.search(text)]

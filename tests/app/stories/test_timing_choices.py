@@ -28,9 +28,9 @@ def test_the_page_begins_with_the_longest_sweep_and_torch_as_its_baseline(times)
     assert page.asked.link == {} and "gpus" not in page.choices
     assert [o["label"] for o in page.choices["hide"]["options"]][-1] == "torch efficient"
     assert all(o["on"] for o in page.choices["hide"]["options"])
-    frame = page.stage.frames[0]["sentence"]  # 10 us for each place among the kernels, at 128
+    frame = page.stage.frames[0]["sentence"]  # 10 µs for each place among the kernels, at 128
     assert frame.startswith(
-        "128 tokens: 01_naive takes 10 us, 7.0 times as fast as torch efficient (70 us). 02_tiled takes 20 us"
+        "128 tokens: 01_naive takes 10 µs, 7.0 times as fast as torch efficient (70 µs). 02_tiled takes 20 µs"
     )
 
 
@@ -75,8 +75,8 @@ def test_another_sweep_keeps_what_applies_to_it(times):
 
 def test_a_baseline_is_what_the_sentence_says(times):
     page = open_page("timing?baseline=02_tiled")
-    assert "03_flash takes 30 us, 1.5 times as long" in page.stage.frames[0]["sentence"]
-    assert "01_naive takes 10 us, 2.0 times as fast as 02_tiled (20 us)" in page.stage.frames[0]["sentence"]
+    assert "03_flash takes 30 µs, 1.5 times as long" in page.stage.frames[0]["sentence"]
+    assert "01_naive takes 10 µs, 2.0 times as fast as 02_tiled (20 µs)" in page.stage.frames[0]["sentence"]
 
 
 def test_the_tabs_are_made_and_the_files_hold_the_rows(times, cache):

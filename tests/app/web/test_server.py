@@ -122,7 +122,7 @@ def test_a_tab_is_asked_for_with_the_same_choices(client):
     got = client.get(download["url"])
     assert got.content[:4] == b"PAR1" and got.headers["content-disposition"] == "attachment"
     said = client.get(f"{SMALL}&_part=nothing").json()
-    assert said["error"] == "nothing is no tab of Why tiles." and "bundle" not in said
+    assert said["error"] == "nothing is no tab of Tiles." and "bundle" not in said
 
 
 # ---- the browser's modules ----

@@ -92,7 +92,7 @@ def test_a_tab_is_estimated_with_all_that_it_launches(survey):
     link = {"kernel": "03_flash", "seq_len": "2048", "num_heads": "1", "backend": "cpu"}
     assert not asking.ask(STORIES["tiling"], link, survey).error
     error = asking.ask(STORIES["tiling"], link, survey, part="bytes").error
-    assert "Why tiles (bytes) launches 6 kernels 26 times at seq_len 2048" in error and "s on the CPU" in error
+    assert "Tiles (bytes) launches 6 kernels 26 times at seq_len 2048" in error and "s on the CPU" in error
     assert error.endswith("the limit is 30 s. Choose a smaller seq_len, batch or num_heads, or a machine with a GPU.")
 
 

@@ -131,8 +131,9 @@ def test_the_stage_of_the_hierarchy_has_the_chains_own_source_and_a_rule_for_eve
     shown = memory_levels.labelled(measured.table, "recorded")
     made = encoding.decode(encoding.encode(story.stage_of(measured, shown, "recorded", spec, [])))
     steps = memory_levels.stairs(measured.table)
-    assert len(made["frames"]) == len(steps) and [v["id"] for v in made["views"]] == ["latency", "bandwidth"]
-    data = made["views"][0]["meta"]["spec"]["datasets"]
+    assert len(made["frames"]) == len(steps)
+    assert [v["id"] for v in made["views"]] == ["places", "latency", "bandwidth"]
+    data = made["views"][1]["meta"]["spec"]["datasets"]
     assert [(row["step"], row["working_set"]) for row in data["steps"]] == list(enumerate(steps, 1))
     assert [row["said"] for row in data["caches"]] == [
         "L1: 128 KiB",
@@ -143,14 +144,15 @@ def test_the_stage_of_the_hierarchy_has_the_chains_own_source_and_a_rule_for_eve
     assert [row["beyond"] for row in data["levels"]] == [False, True, True, True]
     farther, holds = made["questions"]
     levels = memory_levels.plateaus(measured.table).set_index("level").cycles
-    times = round(levels["L2 cache"] / levels["L1 cache"])
+    times = round(levels["Device memory"] / levels["Shared memory"])
     assert f"{levels['L1 cache']:.0f} in L1, {levels['L2 cache']:.0f} in L2 and" in made["summary"]
     assert farther["options"][farther["answer"]] == f"About {times} times as long"
-    assert holds["options"][holds["answer"]] == "It jumps to the wait for L2"
-    assert made["frames"][holds["step"]]["title"] == "128 KiB of data" and "128 KiB" in holds["why"]
+    assert holds["options"][holds["answer"]] == "It jumps to the wait for L2" and "128 KiB" in holds["why"]
+    sizes = made["views"][0]["meta"]["sizes"]
+    assert sizes[holds["shows"]["size"]]["size"] == "256 KiB"
     for question in (farther, holds):
         assert all(bool(said) != (n == question["answer"]) for n, said in enumerate(question["reasons"]))
-        assert question["covers"] and question["veils"][:3] == ["strip", "tabs", "headline"]
+        assert question["view"] == "places" and question["veils"] == ["strip", "tabs", "headline"]
     assert {s["name"] for s in made["state"]} >= {"this load", "Shared memory", "L1", "L2", "Device memory"}
     for state in made["state"]:
         assert len(state["values"]) == len(steps)

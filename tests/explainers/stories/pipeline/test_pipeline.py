@@ -58,6 +58,11 @@ def overlap():
 
 
 @pytest.fixture(scope="module")
+def long():
+    return marks.explain(page.of("11_overlap")[0].load())
+
+
+@pytest.fixture(scope="module")
 def story(overlap):
     return marks.explain(overlap)
 
@@ -337,56 +342,10 @@ def test_the_schedule_has_the_models_and_the_marks(overlap, story):
     assert other.groups[0].title == "Without turns, as this kernel (modelled)"
 
 
-def questions_of(story):
-    return {question.id: question for question in shown_pipelines.stage_of([story]).questions}
-
-
 def right(question):
     assert len(question.reasons) == len(question.options) and not question.reasons[question.answer]
     assert all(reason for n, reason in enumerate(question.reasons) if n != question.answer)
     return question.options[question.answer]
-
-
-@pytest.fixture(scope="module")
-def long():
-    return marks.explain(page.of("11_overlap")[0].load())
-
-
-def test_the_questions_on_turns_have_the_marks_answers(long):
-    story = long
-    asked = questions_of(story)
-    assert {"meanwhile", "why_turns", "own_product"} <= asked.keys()
-    shares = marks.during_softmax(story.bars, 1)
-    due = {"products": "It multiplies", "softmax": "It is in its softmax, too", "other": "It waits for its turn"}
-    assert right(asked["meanwhile"]) == due[max(shares, key=shares.get)]
-    assert {"writer": 2} in asked["meanwhile"].covers and asked["meanwhile"].shows == {"panel": 2, "row": 1}
-    assert right(asked["why_turns"]) == "The tensor cores would rest during the softmax"
-    product = asked["own_product"]
-    tile = int(re.search(r"key tile (\d+)", product.text)[1])
-    own = story.flight[(story.flight.writer == 1) & (story.flight.event == "output") & (story.flight.tile == tile - 1)]
-    softmax = story.bars[(story.bars.writer == 1) & (story.bars.event == "softmax") & (story.bars.tile == tile)]
-    pairs = [(a, b) for a in own.itertuples() for b in softmax.itertuples() if a.start_ns < b.start_ns <= a.end_ns]
-    assert pairs and right(product) == f"The output of key tile {tile - 1}"
-    assert (product.view, product.shows) == ("own_output", {"panel": 1, "row": 2})
-
-
-def test_the_questions_on_copies_have_the_marks_answers(long):
-    story = long
-    asked = questions_of(story)
-    copies = story.bars[story.bars.event == "prefetch_tile"]
-    assert set(copies.writer) == {0} and right(asked["who_copies"]) == "Only warpgroup 0"
-    assert f"all {len(copies):,} key tiles" in asked["who_copies"].why
-    assert right(asked["held_back"]) == "It waits for free shared memory"
-    assert right(asked["operands"]) == "The tensor cores read them from shared memory"
-    ahead = marks.explain(made_up("08_pipeline"))
-    asked = questions_of(ahead)
-    assert "operands" not in asked
-    own = ahead.bars[ahead.bars.writer == ahead.leader]
-    copy, before = (
-        own[(own.event == e) & (own.tile == t)].start_ns.iloc[0] for e, t in (("prefetch_tile", 2), ("scores", 1))
-    )
-    assert copy < before and right(asked["copy_ahead"]) == "Before the scores of key tile 1"
-    assert right(asked["until_needed"]) == "It works on key tile 1"
 
 
 def test_every_stop_of_the_course_has_its_questions_and_at_most_20_steps():
@@ -443,7 +402,6 @@ def test_one_warp_of_the_kernel_before_is_shown_on_the_same_scale():
         mine = [span.start for span in panel.spans if span.row == row]
         due = story.bars[story.bars.writer == story.leader].start_ns
         assert len(mine) > 20 and mine == sorted(mine) and set(mine) <= set(due)
-    assert {q.view for q in made.questions if q.id in ("copy_ahead", "until_needed")} == {shown_pipelines.BEFORE}
     copying = [s.bars[(s.bars.writer == s.leader) & s.bars.event.isin(COPIES)] for s in (then, now)]
     each = [float((bars.end_ns - bars.start_ns).median()) for bars in copying]
     keys = [s.made.request.value_of("key_rows") for s in (then, now)]
@@ -480,7 +438,7 @@ def test_a_backward_s_steps_are_query_tiles_with_all_its_products(name, tmp_path
     shown = shown_pipelines.stage_of([story])
     assert {"Query tile 0", "Query tile 1"} <= {step["title"] for step in story.steps}
     assert not any("key tile" in frame["sentence"].lower() for frame in shown.frames)
-    assert story.words["copied"] == "Q and dO" and story.words["kept"] == "dK and dV"
+    assert story.words["kept"] == "dK and dV"
     (panel,) = shown.views[0].meta.lines[0]
     assert {"S", "dP"} <= {text.rstrip(" 0123456789") for span in panel.spans for text in span.texts}
     assert not any("softmax" in text.lower() for q in shown.questions for text in (q.text, *q.options))

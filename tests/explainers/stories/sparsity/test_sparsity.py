@@ -243,7 +243,7 @@ def test_times_are_next_to_the_fastest_dense_one_and_say_which_kernels_add_the_m
     found = costs.recorded(run.request, times)
     assert list(found.median_us) == [20.0, 100.0, 300.0] and set(found.dense) == {100.0}
     blocks = costs.time_blocks(run.request, times)
-    assert blocks[0]["rows"][0][2:] == ["20 us", "5"] and "A GPU" in blocks[0]["caption"]
+    assert blocks[0]["rows"][0][2:] == ["20 µs", "5"] and "A GPU" in blocks[0]["caption"]
     nothing = costs.time_blocks(run_of(mask="strided").request, times)
     assert "No time is recorded with the mask strided." in nothing[0]["text"]
     sizes = {"seq_len": 64, "num_heads": 1, "head_dim": 64, "batch": 1, "causal": True}

@@ -336,3 +336,38 @@ def test_the_words_have_the_numbers_of_both_memories_and_the_picture_is_small(cp
     assert (view.kind, view.id) == ("reuse", "reuse") and len(view.meta["said"]) == len(story.frames)
     assert view.meta["tiles"] == [0, 1, 2, 3] and view.columns["least"].shape == (4, 16)
     assert len(encoding.encode(view)) < 10_000
+
+
+def test_a_causal_block_never_claims_the_keys_that_no_query_of_it_sees(cpu_run):
+    """The first tile of 48 queries sees 16 keys. Without tiles, its query i reads keys 0 to i."""
+    problem = DenseProblem(seq_len=48, causal=True)
+    for name in ("02_tiled", "03_flash"):
+        run = cpu_run(name, problem, small_tiles(name), Scope(0))
+        story = tiling.explain(run)
+        times = f"{glossary.short(sum(range(1, 17)) / 16, 3)} times without tiles"
+        said = "A block asks for each byte of K that its queries see once, and " + times
+        assert tiling.summary(run, story).startswith(said)
+        (strip,) = [one for one in tiling.stage_of(run, None).state if one.name.startswith("each byte of K")]
+        assert strip.name == "each byte of K that it sees is asked for" and strip.values[-1] == "once"
+        last = cpu_run(name, problem, small_tiles(name), Scope(2))
+        assert not tiling.sees_a_part(last) and "each byte of K once" in tiling.summary(last, tiling.explain(last))
+
+
+def test_a_copied_tile_has_the_reads_of_its_trace_in_picture_and_headline(cpu_run):
+    run = cpu_run("02_tiled", DenseProblem(seq_len=48), (), Scope(0))
+    story = tiling.explain(run)
+    table = run.trace.frame("tensor", "space", "event", "bytes")
+    kinds = table.event.astype(str)
+    near = table[(table.space == "shared") & ~kinds.isin(WRITES)].bytes.sum()
+    far = table[(table.space == "global") & ~kinds.isin(WRITES)].bytes.sum()
+    last = story.frames[-1]
+    assert last["near"] == near and sum(n for key, n in last["bytes"].items() if key.endswith("load")) == far
+    scored = [frame for frame in story.frames if frame["scores"]]
+    assert all(frame["reads"]["K"] == 16 for frame in scored)
+    assert scored[0]["head"] == "One copy of K, 16 reads: a score for each query."
+    assert len(story.frames) <= 20
+
+
+def test_a_headline_has_at_most_twelve_words(story):
+    _, found = story
+    assert all(1 < len(frame["head"].split()) <= 12 for frame in found.frames)

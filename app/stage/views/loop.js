@@ -1,0 +1,234 @@
+// One loop in three schedules: the pieces of a key tile on the units of an SM, and how long the tensor cores rest. The
+// reader drags the end of the copy or of the softmax. Bars follow from loop_rule.js and are called modelled. The run
+// beneath is recorded and never moves.
+import { canvasView } from '../core/canvas.js';
+import { calm, filled, makeLoop } from '../core/follow.js';
+import { button, element } from '../core/paint.js';
+import { at as along, diff } from '../core/tween.js';
+import { loopLayout, loopMarks } from './loop_marks.js';
+import { period, schedule, share } from './loop_rule.js';
+
+const MOVE = 1100; // ms of a step
+const LONGEST = { copy: 3000, softmax: 2000 }; // ns
+const [PIECES, , AFTER, FLIGHT, ROLES, TURNS, RUN, HAND] = Array(8).keys();
+
+/** @type {Picture<pipeline.LoopMeta>} */
+export default function (host, { meta }, context) {
+  const { frames, words: texts, run } = meta,
+    { clock } = context,
+    { product, groups } = meta,
+    start = { copy: meta.copy, softmax: meta.softmax };
+  let asked = { ...start },
+    touched = false,
+    /** @type {any} */ view = null,
+    /** @type {any} */ size = null,
+    /** @type {any[]} */ shown = [], // the marks of the step, without a motion
+    /** @type {{tracks: any[] | null, from: any[], begun: number} | null} */ motion = null;
+  const first = period(schedule('after', { ...start, product, groups })); // the axis stays as long under a hand
+
+  // ---- values ----
+  /** @type {() => import('./loop_marks.js').Panel[]} */
+  function panels() {
+    const { step } = clock,
+      times = { ...asked, product, groups };
+    const one = (
+      /** @type {string} */ id,
+      /** @type {import('./loop_rule.js').Schedule} */ name,
+      /** @type {string} */ title,
+      /** @type {string} */ note,
+      more = {},
+    ) => {
+      const bars = schedule(name, times);
+      return {
+        ...{ id, title, note, bars, share: share(bars, times) },
+        ...{ roles: false, full: false, recorded: false, fell: -1, ...more },
+      };
+    };
+    const found = [one('A', 'after', 'A  One after another', 'modelled')];
+    if (step <= 1) found[0].bars = found[0].bars.filter(({ tile }) => tile === 0);
+    if (step >= FLIGHT) found.push(one('B', 'flight', 'B  Copies in flight', 'modelled', { fell: 0 }));
+    if (step === ROLES)
+      found.push(
+        one('C', 'flight', 'C  Roles', 'modelled: a producer copies, warpgroups 1 and 2 compute', {
+          roles: true,
+          fell: 1,
+        }),
+      );
+    if (step >= TURNS)
+      found.push(
+        one('C', 'turns', 'C  Roles and ping-pong', 'modelled: warpgroups 1 and 2 in turn', {
+          roles: true,
+          full: true,
+          fell: 1,
+        }),
+      );
+    if (step >= RUN)
+      found.push({
+        ...{ id: 'run', title: 'The real run', note: meta.source, bars: /** @type {any} */ (run), share: meta.share },
+        ...{ roles: true, full: false, recorded: true, fell: -1 },
+      });
+    return found;
+  }
+  const isTop = () => clock.step <= AFTER;
+  const place = () => loopLayout(size, { units: clock.step > PIECES, top: isTop(), panels: panels() });
+  const length = () => (clock.step < AFTER ? 1 : 2.02) * first;
+  /** The moments under a handle: of the first tile of the first schedule. */
+  const handles = () =>
+    clock.step === HAND
+      ? [
+          { x: 'copy', at: asked.copy },
+          { x: 'softmax', at: asked.copy + groups * product + asked.softmax },
+        ]
+      : [];
+
+  // ---- motion ----
+  const loop = makeLoop(time => {
+    if (motion && (calm() || time - motion.begun >= MOVE)) motion = null;
+    view.draw();
+    return !!motion;
+  });
+  function marks(/** @type {{paint: Paint, at: any}} */ { paint, at: thing }) {
+    shown = loopMarks(
+      place(),
+      {
+        ...{ panels: panels(), length: length(), top: isTop(), instruction: meta.instruction, handles: handles() },
+        ...{ tile: thing?.tile === undefined ? null : thing, metered: clock.step >= AFTER },
+      },
+      paint,
+    );
+    if (!motion) return shown;
+    motion.tracks ??= diff(motion.from, shown);
+    return along(motion.tracks, Math.min(1, Math.max(0, performance.now() - motion.begun) / MOVE));
+  }
+
+  // ---- words ----
+  function sentence() {
+    if (clock.step !== HAND || !touched) return '';
+    const times = { ...asked, product, groups },
+      bars = schedule('turns', times),
+      rest = asked.softmax - 2 * (groups - 1) * product;
+    if (share(bars, times) > 0.999) return filled(texts.full);
+    if (asked.copy > Math.max(2 * groups * product, 2 * product + asked.softmax)) return filled(texts.copy);
+    return filled(texts.rest, { ns: Math.round(rest).toLocaleString('en') });
+  }
+  function speak() {
+    clock.tell('said', sentence());
+    for (const [name, input, said] of /** @type {any[]} */ (inputs)) {
+      const ns = Math.round(asked[/** @type {'copy' | 'softmax'} */ (name)]);
+      input.value = ns;
+      said.textContent = `${ns.toLocaleString('en')} ns`;
+      input.setAttribute('aria-valuetext', `${name}: ${ns} ns`);
+    }
+    controls.toggleAttribute('inert', clock.step !== HAND);
+    reset.toggleAttribute('inert', !touched);
+    grips.toggleAttribute('hidden', clock.step !== HAND);
+  }
+
+  // ---- hands ----
+  function change(/** @type {Partial<typeof start>} */ to) {
+    asked = { ...asked, ...to };
+    touched = asked.copy !== start.copy || asked.softmax !== start.softmax;
+    motion = null;
+    speak();
+    putGrips();
+    view.draw();
+  }
+  const inputs = /** @type {const} */ (['softmax', 'copy']).map(name => {
+    const input = element('input', {
+        type: 'range',
+        min: 50,
+        max: LONGEST[name],
+        step: 1,
+        'aria-label': `ns of the ${name}`,
+      }),
+      said = element('output');
+    input.oninput = () => change({ [name]: Number(input.value) });
+    return [name, input, said];
+  });
+  const reset = button('Back to the run', () => change(start)),
+    controls = element(
+      'div',
+      { class: 'hands', role: 'group', 'aria-label': 'Lengths of the pieces' },
+      ...inputs.map(([name, input, said]) => element('label', {}, `${name} `, input, said)),
+      reset,
+    );
+  // Over the ends of the bars: a hand drags them. Keys move the sliders below.
+  const grips = element('div', { class: 'bars', 'aria-hidden': 'true' });
+  for (const name of /** @type {const} */ (['copy', 'softmax'])) {
+    const grip = element('div', { 'data-grip': name });
+    grip.style.cursor = 'ew-resize';
+    grip.onpointerdown = (/** @type {PointerEvent} */ event) => {
+      event.preventDefault();
+      grip.setPointerCapture(event.pointerId);
+      const [from, held, scale] = [event.clientX, asked[name], nsOfPixel()];
+      grip.onpointermove = (/** @type {PointerEvent} */ { clientX }) => {
+        const ns = held + (clientX - from) * scale;
+        change({ [name]: Math.max(50, Math.min(LONGEST[name], ns)) });
+      };
+      grip.onpointerup = grip.onpointercancel = () => {
+        grip.onpointermove = grip.onpointerup = grip.onpointercancel = null;
+      };
+    };
+    grips.append(grip);
+  }
+  function nsOfPixel() {
+    const at = place();
+    return length() / (at.width - at.left - at.right);
+  }
+  function putGrips() {
+    if (!size || clock.step !== HAND) return;
+    const at = place(),
+      scale = nsOfPixel();
+    for (const { x, at: ns } of handles()) {
+      const lane = at.places[0][x],
+        grip = /** @type {HTMLElement} */ (grips.querySelector(`[data-grip=${x}]`));
+      Object.assign(grip.style, {
+        left: `${at.left + ns / scale - 22}px`,
+        width: '44px',
+        top: `${lane.y - 6}px`,
+        height: `${lane.h + 12}px`,
+      });
+    }
+  }
+
+  // ---- the canvas and the clock ----
+  function arrive(/** @type {string} */ why) {
+    if (clock.step !== HAND) [asked, touched] = [{ ...start }, false];
+    motion = why === 'jump' || calm() || !shown.length ? null : { tracks: null, from: shown, begun: performance.now() };
+    speak();
+    putGrips();
+    loop.wake();
+  }
+  const onStep = (/** @type {any} */ { detail }) => arrive(detail.why);
+  const onPoint = () => {
+    if (clock.point?.step) clock.set(clock.point.step, 'user');
+  };
+  clock.addEventListener('step', onStep);
+  clock.addEventListener('covers', onPoint);
+  view = canvasView(host, context, {
+    title: 'One loop, three schedules',
+    live: true,
+    layout: (/** @type {any} */ now) => {
+      size = now;
+      motion = null;
+      putGrips();
+      return place().height;
+    },
+    marks,
+    label: (/** @type {number} */ step) => `${frames[step].title}. ${frames[step].sentence}`,
+  });
+  host.querySelector('.sheet')?.append(grips);
+  const foot = element('div', { class: 'of-hand' }, element('span', { class: 'from' }, meta.rule));
+  host.append(element('div', { class: 'below-hand' }, controls, foot));
+  arrive('jump');
+  return {
+    draw: view.draw,
+    unmount() {
+      loop.stop();
+      clock.removeEventListener('step', onStep);
+      clock.removeEventListener('covers', onPoint);
+      clock.tell('said', '');
+      view.unmount();
+    },
+  };
+}

@@ -1,0 +1,134 @@
+// A thread loads numbers from its memories. Each number needs its recorded wait, on one scale, so it moves evenly and no
+// figure moves. At the last step the reader makes the data larger, and it spills into a farther memory.
+import { canvasView } from '../core/canvas.js';
+import { calm, makeLoop } from '../core/follow.js';
+import { button, element } from '../core/paint.js';
+import { EASE } from '../core/tween.js';
+import { PLACES_KINDS, placesLayout, placesMarks } from './places_marks.js';
+
+const SLIDE = 450; // ms in which a memory moves to its distance
+const PACE = 2.4; // ms of a cycle
+
+/** @type {Picture<memory_hierarchy.PlacesMeta>} */
+export default function (host, { meta }, context) {
+  const { frames, levels, sizes } = meta,
+    { clock } = context,
+    HAND = frames.length - 1,
+    RACE = HAND - 1;
+  let size = 0, // a place in sizes
+    seen = 0, // the largest one so far
+    touched = false,
+    /** @type {{levels: number[], slides: boolean, begun: number} | null} levels: whose numbers are on their way */
+    motion = null;
+  /** @type {ReturnType<typeof placesLayout>} */ let at;
+
+  // ---- motion ----
+  const passed = () => performance.now() - (motion?.begun ?? 0);
+  /** The cycles since the numbers left. */
+  const since = () => (passed() - (motion?.slides ? SLIDE : 0)) / PACE;
+  const loop = makeLoop(() => {
+    const ways = motion?.levels.map(n => (n < 0 ? sizes[size] : levels[n]).cycles) ?? [];
+    if (calm() || since() >= Math.max(0, ...ways)) motion = null;
+    view.draw();
+    return !!motion;
+  });
+  /** Numbers leave these levels. -1: the reader's data. */
+  function send(/** @type {number[]} */ from, slides = false) {
+    motion = { levels: from, slides, begun: performance.now() };
+    loop.wake();
+  }
+  const isNew = (/** @type {number} */ n) => n > 0 && levels[n].now === clock.step;
+
+  function now() {
+    const { step } = clock,
+      moves = (/** @type {number} */ n) => !!motion?.levels.includes(n),
+      slid = motion?.slides ? EASE.both(Math.min(1, Math.max(0, passed() / SLIDE))) : 1,
+      left = (/** @type {number} */ cycles) => (since() < 0 ? cycles : Math.max(0, cycles - since()));
+    const away = levels.map(({ now }, n) => (now < step || !n ? 1 : now > step ? 0 : moves(n) ? slid : 1));
+    return {
+      ...{ levels, sizes, away, seen, ruled: step >= levels[levels.length - 1].now },
+      known: levels.map(({ now, cycles }, n) => now < step || (now === step && !(moves(n) && since() < cycles))),
+      on: levels.map(({ cycles }, n) => (moves(n) && since() < cycles ? left(cycles) : null)),
+      home: step === HAND ? sizes[size].home : -1,
+      size: step === HAND ? size : -1,
+      sent: moves(-1) ? left(sizes[size].cycles) : null,
+    };
+  }
+
+  // ---- words and hands ----
+  function speak() {
+    clock.tell('said', clock.step === HAND && touched ? sizes[size].said : '');
+    amount.textContent = sizes[size].size;
+    slider.value = size;
+    slider.setAttribute('aria-valuetext', `${sizes[size].size} of data: ${sizes[size].wait}`);
+    controls.toggleAttribute('inert', clock.step !== HAND);
+  }
+  function change(/** @type {number} */ to) {
+    [size, seen, touched] = [to, Math.max(seen, to), true];
+    speak();
+    send([-1]);
+  }
+  const slider = element('input', {
+      ...{ type: 'range', class: 'wide', min: 0, max: sizes.length - 1, step: 1, 'aria-label': 'amount of data' },
+    }),
+    amount = element('b');
+  slider.oninput = () => change(Number(slider.value));
+  const controls = element(
+    'div',
+    { class: 'hands', role: 'group', 'aria-label': 'The data' },
+    element('label', {}, amount, ' of data ', slider),
+    button('Load again', () => send([-1])),
+  );
+
+  // ---- the canvas and the clock ----
+  function arrive(/** @type {number} */ step, /** @type {string} */ why) {
+    [size, seen, touched, motion] = [0, 0, false, null];
+    speak();
+    const fresh = levels.flatMap((_, n) => (isNew(n) ? [n] : []));
+    if (why === 'jump' || calm()) view.draw();
+    else if (step === RACE) send(levels.flatMap(({ cycles }, n) => (cycles ? [n] : [])));
+    else if (fresh.length) send(fresh, true);
+    else loop.wake();
+  }
+  const onStep = (/** @type {any} */ { detail }) => arrive(detail.step, detail.why);
+  const onPoint = () => {
+    if (clock.step === HAND && clock.point?.kind === 'size') change(clock.point.size);
+  };
+  clock.addEventListener('step', onStep);
+  clock.addEventListener('covers', onPoint);
+  const view = canvasView(host, context, {
+    title: 'Where bytes live',
+    live: true,
+    kinds: PLACES_KINDS,
+    layout: (/** @type {any} */ room) => {
+      at = placesLayout(room, levels);
+      return at.height;
+    },
+    marks: (/** @type {{paint: Paint}} */ { paint }) => placesMarks(at, now(), paint),
+    click: (/** @type {any} */ thing, /** @type {number} */ step) => {
+      if (thing.kind === 'size') change(thing.size);
+      else if (thing.level && levels[thing.level].now < step && step !== HAND) send([thing.level]);
+      else return false;
+    },
+    label: (/** @type {number} */ step) => `${frames[step].title}. ${frames[step].sentence}`,
+  });
+  host.append(
+    element(
+      'div',
+      { class: 'below-hand' },
+      controls,
+      element('div', { class: 'of-hand' }, element('span', { class: 'from' }, meta.recorded)),
+    ),
+  );
+  speak();
+  return {
+    draw: view.draw,
+    unmount() {
+      loop.stop();
+      clock.removeEventListener('step', onStep);
+      clock.removeEventListener('covers', onPoint);
+      clock.tell('said', '');
+      view.unmount();
+    },
+  };
+}

@@ -1,0 +1,236 @@
+// The forward above, the backward below it, and each gradient under its own part, as marks. Places only.
+import { Marks } from '../core/kinds.js';
+import { COLOURS } from '../core/paint.js';
+import { wrapped } from '../core/wrapped.js';
+import { cut } from './reverse_rule.js';
+
+/** @type {Record<string, [number, number]>} part -> its column, and its row from the top */
+const PLACES = {
+  ...{ Q: [0, 0], K: [0, 1], S: [1, 0], LSE: [1, 1], P: [2, 0], V: [2, 1], O: [3, 0] },
+  ...{ dQ: [0, 2], dK: [0, 3], dS: [1, 2], dP: [2, 2], dV: [2, 3], delta: [3, 1.5], dO: [3, 3] },
+};
+const FLOW = ['Q S', 'K S', 'S P', 'P O', 'V O', 'dO dV', 'dO dP', 'dP dS', 'dS dQ', 'dS dK']; // the way there and back
+const THIN = 0.7; // em: a column of one number
+const TALLEST = 1.7; // height of a number over its width
+const UNFOLDED = 700; // pixels from which a name and its words share a line
+
+/** @param {{width: number, height: number, em: number}} size @param {Record<string, backward.Part>} parts */
+export function reverseLayout({ width, height, em }, parts) {
+  const windows = Object.values(parts).flatMap(part => part.windows),
+    rows = Math.max(...windows.map(([, count]) => count)),
+    columns = Math.max(...windows.map(([, , count]) => count)),
+    narrow = width < UNFOLDED,
+    label = (narrow ? 2.5 : 1.7) * em,
+    band = (narrow ? 2.4 : 2.9) * em,
+    least = (narrow ? 1 : 2.6) * em, // between two columns
+    room = (height - 4 * label - band - 4) / (4 * rows), // of a number, down
+    unit = Math.max(0.8, Math.min((width - 3 * least - 4) / (4 * columns), room)),
+    tall = Math.max(unit, Math.min(TALLEST * unit, room)),
+    gap = Math.min(8 * em, (width - 4 * columns * unit - 4) / 3),
+    left = (width - 4 * columns * unit - 3 * gap) / 2,
+    line = label + rows * tall,
+    middle = 2 * line + band / 2;
+  /** @param {string} part @param {number} tile @returns {number[]} its rectangle */
+  const rect = (part, tile) => {
+    const [column, row] = PLACES[part],
+      [, high, wide] = parts[part].windows[tile] ?? parts[part].windows[0],
+      w = wide === 1 ? THIN * em : wide * unit,
+      h = high * tall,
+      x = left + column * (columns * unit + gap) + (wide === 1 ? 0 : (columns * unit - w) / 2),
+      y = row * line + label + (row >= 2 ? band : row === 1.5 ? band / 2 : 0);
+    return [x, y, w, h];
+  };
+  const lane = (/** @type {number} */ column) => [
+    left + column * (columns * unit + gap),
+    left + column * (columns * unit + gap) + columns * unit,
+  ];
+  return { ...{ width, em, unit, gap, left, label, middle, band, narrow, rect, lane }, height: 4 * line + band + 4 };
+}
+
+/** @typedef {ReturnType<typeof reverseLayout>} Layout */
+/**
+ * A way around the parts between two of them: through the gap next to the second one.
+ * @param {Layout} at
+ * @param {string} from
+ * @param {string} to
+ * @param {number} tile
+ */
+function wayOf(at, from, to, tile) {
+  const [a, b] = [from, to].map(part => at.rect(part, tile)),
+    [columns, turn] = [[from, to].map(part => PLACES[part][0]), 0.45 * Math.min(at.gap, 3 * at.em)],
+    middle = (/** @type {number[]} */ [, y, , h]) => y + h / 2,
+    forward = columns[1] > columns[0];
+  if (to === 'delta') {
+    const x = a[0] + (from === 'O' ? 0.9 : 0.9) * a[2],
+      down = a[1] < b[1];
+    return [
+      [x, down ? a[1] + a[3] + 2 : a[1] - at.label * 0.2],
+      [x, middle(b)],
+      [b[0] + b[2] + 3, middle(b)],
+    ];
+  }
+  if (columns[0] === columns[1]) {
+    const lane = at.lane(columns[0])[1] + turn;
+    return [
+      [a[0] + a[2] + 2, middle(a)],
+      [lane, middle(a)],
+      [lane, middle(b)],
+      [b[0] + b[2] + 3, middle(b)],
+    ];
+  }
+  const start = [forward ? a[0] + a[2] + 2 : a[0] - 2, middle(a)],
+    end = [forward ? b[0] - 3 : b[0] + b[2] + 3, middle(b)],
+    corner = forward ? at.lane(columns[1])[0] - turn : at.lane(columns[1])[1] + turn;
+  return Math.abs(start[1] - end[1]) < 1 ? [start, end] : [start, [corner, start[1]], [corner, end[1]], end];
+}
+
+/**
+ * @param {Layout} at
+ * @param {backward.ReverseMeta} meta
+ * @param {{step: number, paint: Paint, small: number, picked: {part: string, place: number[]} | null,
+ *   image: (part: string, tile: number) => any, wide: (text: string, bold?: boolean) => number,
+ *   grid: (part: string, tile: number) => Record<string, any>}} now picked: the number under the hand
+ */
+export function reverseMarks(at, meta, now) {
+  const { step, paint, small, picked, image, wide, grid } = now,
+    { em } = at,
+    made = new Marks(small),
+    tile = meta.tile[step],
+    making = meta.made[step],
+    price = step === meta.price_at ? meta.price : null,
+    reads = making ? meta.parts[making].reads : [],
+    below = (/** @type {string} */ part) => PLACES[part][1] >= 2 && part !== 'dO';
+  // the two halves
+  const line = (/** @type {string} */ id, /** @type {number} */ x, /** @type {number} */ w) =>
+    made.add(id, 'line', [x, at.middle, w, 0], { stroke: paint.border, dash: [2, 4] });
+  line('halves', 0, at.lane(3)[0] - 0.5 * em);
+  made.text('forward', [at.left, at.middle - 0.35 * em], 'forward \u2191', { bold: true });
+  made.text('backward', [at.left, at.middle + 1.05 * em], 'backward \u2193', { bold: true });
+  const where = meta.tiles[tile];
+  if (!at.narrow) made.text('tile', [at.lane(2)[1], at.middle - 0.35 * em], where, { alpha: 0.75, align: 'right' });
+  // the ways
+  const strong = new Set(reads.map(part => `${part} ${making}`));
+  for (const way of new Set([...FLOW, ...strong])) {
+    const [from, to] = way.split(' '),
+      on = strong.has(way);
+    if (!on && ((price && below(to)) || !(to in meta.parts))) continue;
+    made.add(`way ${way}`, 'way', null, {
+      points: wayOf(at, from, to, tile),
+      stroke: on ? COLOURS.S : paint.border,
+      width: on ? 3 : 1.5,
+      head: (on ? 0.45 : 0.3) * em,
+      ...(on && { grown: 1, enter: { grown: 0 }, ease: 'both' }),
+    });
+  }
+  // the parts
+  for (const [name, part] of Object.entries(meta.parts)) {
+    if (price && below(name)) continue;
+    const rect = at.rect(name, tile),
+      [x, y, w] = rect,
+      seen = part.seen[step],
+      note = part.notes[step],
+      lit = name === making || reads.includes(name),
+      row = at.lane(PLACES[name][0]),
+      room = at.narrow
+        ? row[1] - row[0] + (PLACES[name][0] < 3 ? at.gap - 6 : 0)
+        : Math.max(w, row[1] - x) + 0.5 * at.gap,
+      from = at.narrow ? row[0] : x,
+      up = y - at.label;
+    made.rect(`${name} slot`, rect, { stroke: paint.border, dash: [3, 4] });
+    made.text(`${name} name`, [from, up + (at.narrow ? 0.95 : 1.1) * em], name, { bold: true, alpha: seen ? 1 : 0.6 });
+    const words = note || (!seen ? '' : name === making ? part.formula : part.said),
+      strongly = !!note || name === making,
+      after = wide(name, true) + 0.5 * em;
+    if (at.narrow) {
+      const [first] = part.said.split(' '),
+        fits = words && [words, part.said].find(text => wide(text, strongly) <= room);
+      made.text(`${name} said`, [from, up + 2.05 * em, room], words && (fits || first), { bold: strongly });
+    } else
+      made.text(`${name} said`, [from + after, up + 1.1 * em, room - after], words, {
+        bold: strongly,
+        ...(name === making && { fill: COLOURS.S }),
+      });
+    if (seen)
+      made.add(`${name} numbers ${tile}`, 'image', rect, { image: image(name, tile), ease: 'line', out: [0, 0.6] });
+    made.add(
+      `${name} area`,
+      'area',
+      rect,
+      seen ? grid(name, tile) : { datum: { tensor: name }, tip: `${name}: ${part.said}` },
+    );
+    const frame = (/** @type {string} */ stroke) =>
+      made.rect(`${name} frame`, rect, { stroke, width: 3, span: [0, 0.2], out: [0, 0.3] });
+    if (name === making) frame(COLOURS.S);
+    else if (lit || (note && seen && name !== 'dQ')) frame(paint.text);
+  }
+  if (picked) addPicked(made, at, meta, picked, tile, paint);
+  if (price) addPrice(made, at, price, paint, wide);
+  return made.list;
+}
+
+/** The number under the hand, and those that it is made of. @type {(made: Marks, at: Layout, meta: backward.ReverseMeta,
+ *  picked: {part: string, place: number[]}, tile: number, paint: Paint) => void} */
+function addPicked(made, at, meta, { part, place }, tile, paint) {
+  const spot = (/** @type {string} */ name, /** @type {(number | null)[]} */ [row, column]) => {
+    const [x, y, w, h] = at.rect(name, tile),
+      [, rows, columns, row0, column0] = meta.parts[name].windows[tile],
+      [cw, ch] = [w / columns, h / rows];
+    return [
+      x + (column === null ? 0 : (column - column0) * cw),
+      y + (row === null ? 0 : (row - row0) * ch),
+      column === null ? w : cw,
+      row === null ? h : ch,
+    ];
+  };
+  const ring = (/** @type {string} */ name, /** @type {number[]} */ [x, y, w, h], /** @type {string} */ stroke) =>
+    made.rect(`picked ${name}`, [x - 2, y - 2, w + 4, h + 4], { stroke, width: 2.5 });
+  for (const name of meta.parts[part].reads) {
+    ring(name, spot(name, cut(meta.parts[part], meta.parts[name], place)), paint.text);
+    made.add(`picked way ${name}`, 'way', null, {
+      ...{ points: wayOf(at, name, part, tile), stroke: COLOURS.S, width: 2.5, head: 0.4 * at.em },
+    });
+  }
+  ring(part, spot(part, place), COLOURS.S);
+}
+
+/** Two bars of µs. @type {(made: Marks, at: Layout, price: backward.Price, paint: Paint,
+ *  wide: (text: string, bold?: boolean) => number) => void} */
+function addPrice(made, at, price, paint, wide) {
+  const { em } = at,
+    left = at.left,
+    most = at.lane(2)[1] - left,
+    total = (/** @type {[string, number][]} */ bar) => bar.reduce((sum, [, us]) => sum + us, 0),
+    scale = (most - 5.5 * em) / Math.max(total(price.keep), total(price.make)),
+    tops = [0.22, 0.52].map(share => at.middle + at.band / 2 + share * (at.height - at.middle - at.band)),
+    high = Math.min(3 * em, 0.16 * (at.height - at.middle));
+  /** @type {['keep' | 'make', string[]][]} */
+  const bars = [
+    ['keep', [COLOURS.written, COLOURS.read]],
+    ['make', [COLOURS.S, COLOURS.P]],
+  ];
+  bars.forEach(([name, colours], n) => {
+    const y = tops[n];
+    let x = left;
+    made.text(`price ${name}`, [left, y - 0.4 * em], price.words[name], { bold: true });
+    price[name].forEach(([said, us], k) => {
+      const w = us * scale,
+        text = `${said} ${Math.round(us)} µs`;
+      made.rect(`price ${name} ${k}`, [x, y, w - 2, high], {
+        ...{ fill: colours[k], enter: { rect: [x, y, 0, high] }, ease: 'both' },
+      });
+      const shown = [text, said].find(one => wide(one, true) < w - 0.6 * em);
+      if (shown)
+        made.text(`price ${name} ${k} is`, [x + 0.4 * em, y + high / 2 + 0.35 * em], shown, {
+          bold: true,
+          fill: '#fff',
+        });
+      x += w;
+    });
+    made.text(`price ${name} sum`, [x + 0.4 * em, y + high / 2 + 0.35 * em], `${Math.round(total(price[name]))} µs`, {
+      bold: true,
+    });
+  });
+  wrapped(price.said, most, 3, (/** @type {string} */ text) => wide(text)).forEach((text, n) =>
+    made.text(`price said ${n}`, [left, tops[1] + high + (1.6 + 1.3 * n) * em, most], text),
+  );
+}

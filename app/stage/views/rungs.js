@@ -1,0 +1,172 @@
+// Our kernels from the first to the last next to their rivals: explainers/stories/timing/rungs.py. The scale of a step
+// ends at the time before, so earlier bars run off. All times are recorded, and none moves on its way.
+import { canvasView } from '../core/canvas.js';
+import { filled } from '../core/follow.js';
+import { button, element, short, widest } from '../core/paint.js';
+import { rungsLayout, rungsMarks, timeOf } from './rungs_marks.js';
+
+const AHEAD = 2.2; // the end of the scale over the time of the chosen rival
+
+/** @type {Picture<timing.RungsMeta>} */
+export default function (host, { meta }, context) {
+  const { clock } = context,
+    { words, rungs, shown } = meta,
+    HAND = shown.length - 1,
+    problems = new Map(meta.problems.map(one => [one.id, one])),
+    saidOf = new Map(rungs.map(({ id, said }) => [id, said])),
+    start = shown[HAND];
+  let chosen = { problem: start.problem, rival: start.rival },
+    touched = false;
+  /** @type {Map<string, ReturnType<typeof rungsLayout>>} */ let layouts = new Map(); // of each problem
+  let font = '';
+  const wide = (/** @type {string} */ text, /** @type {boolean} */ bold, /** @type {number} */ px) =>
+    widest([text], `${bold ? '600 ' : ''}${px}px ${font}`);
+
+  // ---- values ----
+  const problemOf = (/** @type {string} */ id) => /** @type {timing.TimedProblem} */ (problems.get(id));
+  /** A time next to another one, in words. */
+  function against(/** @type {number} */ time, /** @type {number} */ other) {
+    if (Math.abs(time / other - 1) < 0.005) return '';
+    return filled(time < other ? words.before : words.slow, { times: short(Math.max(time / other, other / time), 3) });
+  }
+  /** The rival's time in words, the longest text first. */
+  function versus(/** @type {string} */ rung, /** @type {string} */ rival, /** @type {Record<string, number>} */ us) {
+    const name = /** @type {string} */ (saidOf.get(rung)),
+      brief = `${saidOf.get(rival)}: ${timeOf(us[rival])}`,
+      times = us[rung] / us[rival],
+      values = { rival: saidOf.get(rival) ?? '', time: timeOf(us[rival]), times: short(times, 3) };
+    if (times < 1.005) return [brief];
+    return [filled(words.versus, { ...values, name: `${name[0].toUpperCase()}${name.slice(1)}` }), brief];
+  }
+  function now() {
+    const step = clock.step,
+      of = shown[step];
+    if (step !== HAND) {
+      const { us } = problemOf(of.problem),
+        ladder = of.seen.filter(id => id in us && !(saidOf.has(id) && isRival(id))),
+        before = ladder[ladder.indexOf(of.rung) - 1];
+      const factor = (/** @type {string} */ id) => {
+        if (id !== of.rung) return '';
+        const other = shown[step].problem === shown[0].problem && before && of.rival !== 'limit' ? before : of.rival;
+        return step ? against(us[id], us[other]) : '';
+      };
+      const said = versus(of.rung, of.rival, us);
+      return { ...of, problem: problemOf(of.problem), seen: new Set(of.seen), factor, versus: said };
+    }
+    const problem = problemOf(chosen.problem),
+      { us } = problem;
+    return {
+      ...{ problem, rung: fastest(us), rival: chosen.rival, seen: new Set(Object.keys(us)) },
+      most: us[chosen.rival] * AHEAD,
+      versus: versus(fastest(us), chosen.rival, us),
+      factor: (/** @type {string} */ id) => (id === chosen.rival ? '' : against(us[id], us[chosen.rival])),
+    };
+  }
+  const isRival = (/** @type {string} */ id) => rungs.find(one => one.id === id)?.group === 'rivals';
+  /** Our fastest row. */
+  const fastest = (/** @type {Record<string, number>} */ us) =>
+    Object.keys(us)
+      .filter(id => !isRival(id))
+      .reduce((best, id) => (us[id] < us[best] ? id : best));
+
+  // ---- words ----
+  function sentence() {
+    if (clock.step !== HAND || !touched) return '';
+    const { us } = problemOf(chosen.problem),
+      best = fastest(us),
+      [mine, other] = [us[best], us[chosen.rival]],
+      times = short(Math.max(mine / other, other / mine), 3),
+      said = /** @type {string} */ (saidOf.get(best)),
+      values = { name: `${said[0].toUpperCase()}${said.slice(1)}`, rival: saidOf.get(chosen.rival) ?? '', times };
+    return filled(
+      Math.abs(mine / other - 1) < 0.005 ? words.equal : mine < other ? words.faster : words.slower,
+      values,
+    );
+  }
+  function speak() {
+    clock.tell('said', sentence());
+    const problem = now().problem;
+    from.textContent = problem.said;
+    controls.toggleAttribute('inert', clock.step !== HAND);
+    for (const one of lengths.children) one.setAttribute('aria-pressed', String(one.dataset.problem === problem.id));
+    rival.replaceChildren(
+      ...rungs
+        .filter(({ id }) => id in problem.us)
+        .map(({ id, said }) => element('option', { value: id, selected: id === chosen.rival }, said)),
+    );
+    rival.value = chosen.rival;
+  }
+
+  // ---- hands ----
+  function change(/** @type {Partial<typeof chosen>} */ to) {
+    chosen = { ...chosen, ...to };
+    const { us } = problemOf(chosen.problem);
+    if (!(chosen.rival in us)) chosen.rival = Object.keys(us).find(isRival) ?? Object.keys(us)[0];
+    touched = true;
+    speak();
+    view.draw();
+  }
+  const rival = element('select', { 'aria-label': 'rival' }),
+    lengths = element(
+      'span',
+      { class: 'choices', role: 'group', 'aria-label': 'tokens' },
+      ...meta.problems
+        .filter(({ id }) => id.startsWith('main') || id === 'long')
+        .map(({ id, tokens, said }) =>
+          button(tokens, () => change({ problem: id }), { class: 'chip', 'data-problem': id, title: said }),
+        ),
+    ),
+    from = element('span', { class: 'from' });
+  rival.onchange = () => change({ rival: rival.value });
+  const controls = element(
+    'div',
+    { class: 'hands', role: 'group', 'aria-label': 'The ladder' },
+    element('label', {}, `${words.of_rival} `, rival),
+    element('span', { class: 'group' }, `${words.tokens} `, lengths),
+  );
+
+  // ---- the canvas and the clock ----
+  function arrive() {
+    if (clock.step !== HAND) [chosen, touched] = [{ problem: start.problem, rival: start.rival }, false];
+    speak();
+  }
+  clock.addEventListener('step', arrive);
+  const view = canvasView(host, context, {
+    title: 'The ladder',
+    layout: (/** @type {any} */ size) => {
+      font = getComputedStyle(host).getPropertyValue('--st-font').trim() || 'sans-serif';
+      layouts = new Map(meta.problems.map(({ id, us }) => [id, rungsLayout(size, meta, us, wide)]));
+      return Math.max(...[...layouts.values()].map(({ height }) => height));
+    },
+    marks(/** @type {{paint: Paint}} */ { paint }) {
+      const shows = now(),
+        at = /** @type {ReturnType<typeof rungsLayout>} */ (layouts.get(shows.problem.id));
+      return rungsMarks(at, meta, shows, paint, wide);
+    },
+    label(/** @type {number} */ step) {
+      const { problem, seen } = now(),
+        times = rungs.filter(({ id }) => seen.has(id) && id in problem.us);
+      const said = times.map(({ id, said }) => `${said}: ${timeOf(problem.us[id])}`);
+      return [`${meta.frames[step].title}. ${meta.frames[step].sentence}`, ...said].join(' ');
+    },
+    click(/** @type {Thing} */ { row }) {
+      if (clock.step === HAND && row in now().problem.us) change({ rival: row });
+      else {
+        const step = shown.findIndex(one => one.rung === row);
+        if (step < 0) return false;
+        clock.set(step, 'user');
+      }
+      return true;
+    },
+  });
+  host.append(element('div', { class: 'below-hand' }, controls, element('div', { class: 'of-hand' }, from)));
+  speak();
+  return {
+    draw: view.draw,
+    unmount() {
+      clock.removeEventListener('step', arrive);
+      clock.tell('said', '');
+      view.unmount();
+    },
+  };
+}

@@ -1,0 +1,91 @@
+// What shared KV heads save, and what they do not. The reader moves the number of KV heads. All bytes follow from
+// sharing_rule.js, with the sizes of a real model, and are called modelled.
+import { canvasView } from '../core/canvas.js';
+import { filled } from '../core/follow.js';
+import { makeGlide } from '../core/glide.js';
+import { element } from '../core/paint.js';
+import { sharingLayout, sharingMarks } from './sharing_marks.js';
+
+const CUT = 1200, // ms from a step to the next
+  CHANGE = 600; // and of a change in the hand
+
+/** @type {Picture<block_table.SharingMeta>} */
+export default function (host, { meta }, context) {
+  const { frames, words, choices, heads } = meta,
+    { clock } = context,
+    [, , asks, last] = frames.keys();
+  let kv = meta.kv[last],
+    played = false;
+  /** @type {ReturnType<typeof sharingLayout>} */ let at;
+  const now = () => (clock.step === last ? kv : meta.kv[clock.step]);
+  const glide = makeGlide(() => view.draw());
+
+  function speak() {
+    const times = heads / now(),
+      said = times > 1 ? filled(words.saves, { times }) : words.none;
+    clock.tell('said', clock.step === last && played ? said : '');
+    controls.toggleAttribute('inert', clock.step !== last);
+    slider.value = choices.indexOf(kv);
+    slider.setAttribute('aria-valuetext', `${kv} KV head${kv > 1 ? 's' : ''}`);
+    is.textContent = kv;
+    from.textContent = clock.step < asks ? 'modelled' : `modelled. ${meta.checked}`;
+  }
+  const slider = element('input', {
+      ...{ type: 'range', class: 'wide', min: 0, max: choices.length - 1, step: 1, 'aria-label': 'KV heads' },
+    }),
+    is = element('b'),
+    from = element('span', { class: 'from' }),
+    controls = element(
+      'div',
+      { class: 'hands', role: 'group', 'aria-label': 'The KV heads' },
+      element('label', {}, 'KV heads ', slider, is),
+    );
+  slider.oninput = () => {
+    [kv, played] = [choices[Number(slider.value)], true];
+    glide.begin(CHANGE);
+    speak();
+    view.draw();
+  };
+
+  function arrive(/** @type {number} */ step, /** @type {string} */ why) {
+    if (step !== last) [kv, played] = [meta.kv[last], false];
+    if (why === 'jump') glide.end();
+    else glide.begin(CUT);
+    speak();
+  }
+  const onStep = (/** @type {any} */ { detail }) => arrive(detail.step, detail.why);
+  clock.addEventListener('step', onStep); // before the canvas draws the step
+  const view = canvasView(host, context, {
+    title: 'Grouped heads',
+    live: true,
+    layout: (/** @type {any} */ box) => {
+      at = sharingLayout(box, heads);
+      glide.end();
+      return at.bottom;
+    },
+    marks: (/** @type {any} */ { paint, at: thing }) => {
+      const head = thing?.head ?? (thing?.request === 0 ? thing.store * (heads / now()) : null);
+      return glide.pass(sharingMarks(at, { meta, kv: now(), reads: clock.step >= asks, head }, paint));
+    },
+    label: (/** @type {number} */ step) => `${frames[step].title}. ${frames[step].sentence}`,
+  });
+  host.append(
+    element(
+      'div',
+      { class: 'below-hand' },
+      controls,
+      element('div', { class: 'of-hand' }, element('span', {}, meta.source), from),
+    ),
+  );
+  arrive(clock.step, 'jump');
+  view.draw();
+  return {
+    draw: view.draw,
+    unmount() {
+      glide.stop();
+      clock.removeEventListener('step', onStep);
+      clock.tell('said', '');
+      view.unmount();
+    },
+  };
+}

@@ -1,0 +1,131 @@
+// Reserved slots against pages, and then a token's place in pages: the reader drags along a sequence. The place follows
+// from slots_rule.js, with the block table of the run.
+import { canvasView } from '../core/canvas.js';
+import { makeGlide } from '../core/glide.js';
+import { element, number } from '../core/paint.js';
+import { slotsLayout, slotsMarks } from './slots_marks.js';
+import { placeOf } from './slots_rule.js';
+
+const CUT = 1100; // ms from a step to the next
+const HOP = 160; // ms from a token's page to another
+
+/** @type {Picture<block_table.SlotsMeta>} */
+export default function (host, { meta }, context) {
+  const { frames, phases, held, pages, size, name, bases, piece, words } = meta,
+    { clock } = context,
+    last = frames.length - 1,
+    own = held[last].find(one => one.name === name),
+    /** @type {number[]} */ table = own?.table ?? [],
+    length = own?.tokens ?? 1,
+    rows = Math.max(...held.flat().map(({ tokens }) => Math.ceil(tokens / size)));
+  let token = meta.example,
+    said = '';
+  /** @type {ReturnType<typeof slotsLayout>} */ let at;
+  const spot = () => ({ token, ...placeOf(token, table, bases, size, piece) });
+  const glide = makeGlide(() => view.draw());
+
+  function marks(/** @type {{paint: Paint}} */ { paint }) {
+    const phase = phases[clock.step],
+      now = { held: held[clock.step], pages, size, max: meta.max_len, name, phase };
+    return glide.pass(slotsMarks(at, { ...now, spot: ['path', 'hand'].includes(phase) ? spot() : null }, paint));
+  }
+  function speak() {
+    const phase = phases[clock.step],
+      { byte } = spot();
+    clock.tell('said', clock.step === last ? said : '');
+    slider.value = token;
+    slider.setAttribute('aria-valuetext', `token ${token}: page ${spot().page}, slot ${spot().slot}`);
+    tokenIs.textContent = token;
+    controls.toggleAttribute('inert', clock.step !== last);
+    from.textContent = ['path', 'hand'].includes(phase)
+      ? `block table and bytes: run of ${meta.kernel}, KV head ${meta.kv_head}, key at byte ${number(byte)}`
+      : 'modelled: the block manager of the cache';
+  }
+  /** The reader's token. */
+  function choose(/** @type {number} */ to) {
+    if (clock.step !== last) clock.set(last, 'user');
+    const before = spot().page;
+    token = Math.max(0, Math.min(length - 1, to));
+    if (spot().page !== before) {
+      said = words.next;
+      glide.begin(HOP);
+    } else said = words.moves;
+    speak();
+    view.draw();
+  }
+
+  // ---- hands ----
+  const slider = element('input', {
+      ...{ type: 'range', class: 'wide', min: 0, max: length - 1, step: 1, 'aria-label': `token of ${name}` },
+    }),
+    tokenIs = element('b'),
+    from = element('span', { class: 'from' }),
+    controls = element(
+      'div',
+      { class: 'hands', role: 'group', 'aria-label': 'The token' },
+      element('label', {}, `token of ${name} `, slider, tokenIs),
+    ),
+    grip = element('div', {}),
+    grips = element('div', { class: 'bars' }, grip);
+  grip.style.cursor = 'grab';
+  slider.oninput = () => choose(Number(slider.value));
+  const under = (/** @type {PointerEvent} */ event) => {
+    const box = grip.getBoundingClientRect(),
+      column = Math.max(0, Math.min(size - 1, Math.floor((event.clientX - box.left) / at.token))),
+      row = Math.max(0, Math.min(table.length - 1, Math.floor((event.clientY - box.top) / at.line)));
+    return row * size + column;
+  };
+  grip.onpointerdown = (/** @type {PointerEvent} */ event) => {
+    event.preventDefault();
+    grip.setPointerCapture(event.pointerId);
+    choose(under(event));
+    grip.onpointermove = (/** @type {PointerEvent} */ e) => choose(under(e));
+    grip.onpointerup = grip.onpointercancel = () => {
+      grip.onpointermove = grip.onpointerup = grip.onpointercancel = null;
+    };
+  };
+
+  // ---- the canvas and the clock ----
+  function arrive(/** @type {number} */ step, /** @type {string} */ why) {
+    if (step !== last) [token, said] = [meta.example, ''];
+    grips.hidden = !['table', 'path', 'hand'].includes(phases[step]);
+    if (why === 'jump') glide.end();
+    else glide.begin(CUT);
+    speak();
+  }
+  const onStep = (/** @type {any} */ { detail }) => arrive(detail.step, detail.why);
+  clock.addEventListener('step', onStep); // before the canvas draws the step
+  const view = canvasView(host, context, {
+    title: 'Pages',
+    live: true,
+    layout: (/** @type {any} */ box) => {
+      at = slotsLayout(box, { pages, size, rows });
+      glide.end();
+      const [x, y] = at.of(0);
+      Object.assign(grip.style, {
+        ...{ left: `${x}px`, top: `${y}px` },
+        ...{ width: `${at.token * size}px`, height: `${at.line * table.length}px` },
+      });
+      return at.bottom + 4;
+    },
+    marks,
+    click: (/** @type {any} */ thing) => {
+      if (thing.of !== name) return false;
+      choose(thing.token);
+    },
+    label: (/** @type {number} */ step) => `${frames[step].title}. ${frames[step].sentence}`,
+  });
+  host.querySelector('.sheet')?.append(grips);
+  host.append(element('div', { class: 'below-hand' }, controls, element('div', { class: 'of-hand' }, from)));
+  arrive(clock.step, 'jump');
+  view.draw();
+  return {
+    draw: view.draw,
+    unmount() {
+      glide.stop();
+      clock.removeEventListener('step', onStep);
+      clock.tell('said', '');
+      view.unmount();
+    },
+  };
+}

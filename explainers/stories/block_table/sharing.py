@@ -1,0 +1,71 @@
+"""The picture `sharing`: the KV heads that query heads share, the held bytes, and the bytes asked for.
+
+The sizes are a real model's. The bytes follow from the rule of app/stage/views/sharing_rule.js, which a test compares
+with the runs.
+"""
+
+from collections.abc import Sequence
+from typing import TypedDict
+
+from explainers.stories.block_table.paging import WORDS
+from explainers.story import stage
+from explainers.story.frames import Frame
+from explainers.story.words import Names, Row
+
+PHASES = ("own", "shared", "asks", "hand")
+GROUPS = 4  # query heads of a KV head in the question
+# Llama 3 8B, with two bytes for a number. Source: its published config.json
+MODEL = {"layers": 32, "heads": 32, "dim": 128, "item": 2}
+TOKENS = 2048
+
+
+class SharingMeta(TypedDict):
+    """The fields of the view `sharing`.
+
+    layers, heads, dim, item: of the model: layers, query heads, size of a head, bytes of a number.
+    tokens: of a request.
+    kv: KV heads at each step.
+    choices: numbers of KV heads for the reader.
+    source: of the sizes, in words. checked: the bytes in the runs, in words.
+    words: the sentences under a hand. {name} stands for a value.
+    """
+
+    frames: list[Frame]
+    layers: int
+    heads: int
+    dim: int
+    item: int
+    tokens: int
+    kv: list[int]
+    choices: list[int]
+    source: str
+    checked: str
+    words: dict[str, str]
+
+
+def view(found: Sequence[Names]) -> stage.View:
+    """The picture. found: from kv_heads.reads, one for each ratio of heads."""
+    heads = MODEL["heads"]
+    shared = heads // GROUPS
+    meta: SharingMeta = {
+        "frames": WORDS.frames(_steps(), {"view": "sharing", "heads": heads, "shared": shared, "group": GROUPS}),
+        **{"layers": MODEL["layers"], "heads": heads, "dim": MODEL["dim"], "item": MODEL["item"], "tokens": TOKENS},
+        "kv": [heads, shared, shared, shared],
+        "choices": [2**n for n in range(heads.bit_length())],
+        "source": WORDS.say("sharing_source", {**MODEL, "tokens": TOKENS}),
+        "checked": WORDS.say("sharing_checked", {"most": found[0], "least": found[-1]}),
+        "words": WORDS.table("sharing"),
+    }
+    return stage.View("sharing", "sharing", "Grouped heads", {**meta, "clock": True, "state": []})
+
+
+def questions(found: Sequence[Names]) -> list[stage.Question]:
+    """The questions about the steps of the picture. found: see view."""
+    least, full = (choose(found, key=lambda one: one["held"]) for choose in (min, max))
+    names = {**MODEL, "view": "sharing", "group": GROUPS, "shared": MODEL["heads"] // GROUPS, "tokens": TOKENS}
+    names |= {"least": least, "full": full, "step_of": {name: n for n, name in enumerate(PHASES)}}
+    return WORDS.questions(names, len(PHASES) - 1)
+
+
+def _steps() -> list[Row]:
+    return [{"phase": phase, "tile": -1} for phase in PHASES]

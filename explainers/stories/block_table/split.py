@@ -1,0 +1,129 @@
+"""The picture `split`: one block for a long context against many blocks, and recorded times under the reader's hand.
+
+Its steps show the run's partitions. The times are recorded. The blocks of an SM follow from the rule of
+app/stage/views/split_rule.js.
+"""
+
+import json
+from collections.abc import Mapping
+from functools import cache
+from typing import TypedDict
+
+import pandas as pd
+
+from explainers.stories.block_table.paging import WORDS
+from explainers.story import stage
+from explainers.story.frames import Frame
+from explainers.story.words import Names, Row
+from kernels.core.remembered import of_recordings
+from kernels.recordings import tables
+
+PHASES = ("whole", "race", "parts", "merged", "hand")
+
+
+class Part(TypedDict):
+    """A partition: its tokens from first to end, its m and l, and its weight e^(m_i - m)."""
+
+    first: int
+    end: int
+    m: float
+    l: float
+    weight: float
+
+
+class Timed(TypedDict):
+    """Recorded times of V1 and V2 in µs for so many contexts of so many tokens, and the blocks of each."""
+
+    tokens: int
+    contexts: int
+    us: list[float]
+    blocks: list[int]
+
+
+class SplitMeta(TypedDict):
+    """The fields of the view `split`.
+
+    name, head, tokens: the sequence, the query head and its tokens.
+    m, l: of all tokens.
+    sms: of the GPU. size: tokens of a partition in the recordings.
+    longer, more: recorded times at rising lengths, and at rising numbers of contexts. Empty without recordings.
+    source: of the times, in words.
+    words: the sentences under a hand. {name} stands for a value.
+    """
+
+    frames: list[Frame]
+    name: str
+    head: int
+    tokens: int
+    parts: list[Part]
+    m: float
+    l: float
+    sms: int
+    size: int
+    longer: list[Timed]
+    more: list[Timed]
+    source: str
+    words: dict[str, str]
+
+
+def view(data: Names, kernels: tuple[str, str]) -> stage.View:
+    """The picture. data: of partitions.py. kernels: the names of V1 and of V2."""
+    found = recorded(*kernels)
+    keys = ("first", "end", "m", "l", "weight")
+    parts: list[Part] = [{key: part[key] for key in keys} for part in data["parts"]]  # type: ignore[misc]
+    meta: SplitMeta = {
+        "frames": WORDS.frames(_steps(data), {**data, "view": "split"}),
+        **{"name": data["name"], "head": data["head"], "tokens": data["length"]},
+        **{"parts": parts, "m": data["v2"]["m"], "l": data["v2"]["l"], "sms": data["multiprocessors"]},
+        **{"longer": found.get("longer", []), "more": found.get("more", []), "size": found.get("size", data["size"])},
+        "source": WORDS.say("split_source", found) if found else "",
+        "words": WORDS.table("split"),
+    }
+    return stage.View("split", "split", "Partitions", {**meta, "clock": True, "state": []})
+
+
+def questions(data: Names, kernels: tuple[str, str]) -> list[stage.Question]:
+    """The questions about the steps of the picture."""
+    found, parts = recorded(*kernels), data["parts"]
+    low = min(parts[:-1], key=lambda part: part["weight"], default=None)  # the last one is narrow
+    pairs = {"won": found["longer"][-1], "lost": found["more"][-1]} if found else {"won": None, "lost": None}
+    names = {**data, **pairs, "view": "split", "low": low, "step_of": {name: n for n, name in enumerate(PHASES)}}
+    return WORDS.questions(names, len(PHASES) - 1)
+
+
+def _steps(data: Names) -> list[Row]:
+    return [{"phase": phase, "tile": -1} for phase in PHASES]
+
+
+@of_recordings(cache)
+def recorded(whole: str, cut: str) -> Row:
+    """Recorded times of two kernels on equal problems.
+
+    longer: a Timed for each length, of the number of contexts with most lengths. more: one for each number of contexts.
+    heads, size: query heads, and tokens of a partition. device, date. Empty without recordings of both.
+    """
+    for made, where in tables.recorded("bench").values():
+        rows = tables.of_present_code(made, where).query("status == 'ok'").dropna(subset=["seq_len"])
+        of = {name: rows[rows.name == name].drop_duplicates("problem", keep="last") for name in (whole, cut)}
+        pairs = of[whole].merge(of[cut], on="problem", suffixes=("", "_cut"))
+        if not len(pairs):
+            continue
+        size = int(pairs.settings_cut.str.extract(r"PARTITION=(\d+)", expand=False).astype(int).iloc[0])
+        timed = [_timed(row, size) for _, row in pairs.iterrows()]
+        at = pd.DataFrame(timed)
+        contexts, tokens = (at[key].mode().iloc[-1] for key in ("contexts", "tokens"))
+        return {
+            "longer": sorted((one for one in timed if one["contexts"] == contexts), key=lambda one: one["tokens"]),
+            "more": sorted((one for one in timed if one["tokens"] == tokens), key=lambda one: one["contexts"]),
+            **{"heads": int(pairs.num_heads.iloc[0]), "size": size},
+            **{"device": stage.gpu_name(where.device), "date": where.date},
+        }
+    return {}
+
+
+def _timed(row: "pd.Series[float]", size: int) -> Timed:
+    problem: Mapping[str, list[int]] = json.loads(str(row["problem"]))
+    tokens, contexts = int(row["seq_len"]), len(problem["context_lens"])
+    blocks = int(row["num_heads"]) * contexts
+    us = [float(row["median_us"]), float(row["median_us_cut"])]
+    return {"tokens": tokens, "contexts": contexts, "us": us, "blocks": [blocks, blocks * -(-tokens // size)]}

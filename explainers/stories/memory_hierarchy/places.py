@@ -1,0 +1,171 @@
+"""The picture `places`: a thread and its memories, each as far as its wait and as large as its bytes, at a true scale.
+
+Waits are recorded or measured. Sizes are those of the GPU.
+"""
+
+from collections.abc import Mapping
+from typing import NamedTuple, TypedDict
+
+import pandas as pd
+
+from explainers.charts.palette import OKABE_ITO
+from explainers.stories.memory_hierarchy.level_charts import far_half
+from explainers.stories.memory_hierarchy.memory_levels import (
+    KIB,
+    MIB,
+    bytes_said,
+    edges,
+    levels_met,
+    plateaus,
+    short_name,
+    waits,
+)
+from explainers.story import stage
+from explainers.story.frames import Frame
+from explainers.story.words import Names, Row, Words
+from kernels.build.occupancy import REGISTERS
+from kernels.measure.hierarchy import Measured
+
+WORDS = Words.of(str(__package__), "places.toml")
+STEPS = ("begin", "near", "l2", "far", "race", "hand")
+WAITS = ("Shared memory", "L1 cache", "L2 cache", "Device memory")  # the levels with a wait, the nearest first
+HUES = ("grey", "green", "sky", "blue", "purple")  # of the registers and of these levels
+
+
+class Chip(NamedTuple):
+    """Bytes of a GPU: the shared memory of an SM and L2, as CUDA reports them, and device memory, as NVIDIA sells it.
+
+    said: device memory in words.
+    """
+
+    shared: int
+    l2: int
+    memory: float
+    said: str
+
+
+CHIPS = {"H100": Chip(228 * KIB, 50 * MIB, 80e9, "80 GB"), "H200": Chip(228 * KIB, 60 * MIB, 141e9, "141 GB")}
+
+
+class Level(TypedDict):
+    """A memory.
+
+    holds: its contents, in few words.
+    code: a read of it in CUDA C++.
+    bytes, size: its size, and in words.
+    cycles, wait: of a load, and in words. 0 for the registers.
+    now: the step that shows its wait.
+    """
+
+    name: str
+    holds: str
+    code: str
+    bytes: float
+    size: str
+    cycles: float
+    wait: str
+    now: int
+    colour: str
+
+
+class Size(TypedDict):
+    """An amount of data that one thread visits in random order, with its wait for a load.
+
+    home: the number of the nearest level that holds all of it.
+    said: a sentence.
+    """
+
+    bytes: int
+    size: str
+    cycles: float
+    wait: str
+    home: int
+    said: str
+
+
+class PlacesMeta(TypedDict):
+    """The fields of the view `places`.
+
+    recorded: the source of the waits.
+    """
+
+    frames: list[Frame]
+    levels: list[Level]
+    sizes: list[Size]
+    recorded: str
+
+
+def view(measured: Measured, label: str, data: Names) -> list[stage.View]:
+    """The picture in a list. An empty list while the table lacks a level.
+
+    label: measured or recorded. data: of the story's texts.
+    """
+    if not data["known"]:
+        return []
+    table = measured.table
+    cycles = plateaus(table).set_index("level").cycles
+    ends = {edge.level: edge.fits for edge in edges(table)}
+    steps: list[Row] = [{"phase": phase, "tile": -1} for phase in STEPS]
+    meta: PlacesMeta = {
+        "frames": WORDS.frames(steps, data),
+        "levels": levels_of(measured, cycles.to_dict(), ends),
+        "sizes": sizes_of(table),
+        "recorded": WORDS.say(
+            "recorded", {"label": label, "device": stage.gpu_name(measured.device), "date": measured.date}
+        ),
+    }
+    return [stage.View("places", "places", "Where bytes live", {**meta, "clock": True, "state": []})]
+
+
+def levels_of(measured: Measured, cycles: Mapping[str, float], ends: Mapping[str, int]) -> list[Level]:
+    """The levels, the nearest first. cycles: level -> its wait. ends: cache -> the most bytes that fit."""
+    # of another GPU the table shows what fits at least
+    sizes = measured.table.groupby("space").working_set.max()
+    least = Chip(int(sizes["shared"]), ends["L2 cache"], sizes.max(), f"{bytes_said(sizes.max())} or more")
+    chip = next((chip for name, chip in CHIPS.items() if name in measured.device), least)
+    bytes_of: dict[str, tuple[float, str]] = {
+        "Registers": (4 * REGISTERS, bytes_said(4 * REGISTERS)),
+        "Shared memory": (chip.shared, bytes_said(chip.shared)),
+        "L1 cache": (ends["L1 cache"], bytes_said(ends["L1 cache"])),
+        "L2 cache": (chip.l2, bytes_said(chip.l2)),
+        "Device memory": (chip.memory, chip.said),
+    }
+    holds, where, code = (WORDS.table(name) for name in ("holds", "where", "code"))
+    now = dict(zip(WAITS, (1, 1, 2, 3)))
+    return [
+        {
+            "name": level,
+            "holds": holds[level],
+            "code": code[level],
+            "bytes": bytes_of[level][0],
+            "size": " ".join(filter(None, (bytes_of[level][1], where[level]))),
+            "cycles": float(cycles[level]) if level in WAITS else 0.0,
+            "wait": f"{cycles[level]:.0f} cycles" if level in WAITS else WORDS.say("no_wait", {}),
+            "now": now.get(level, 0),
+            "colour": OKABE_ITO[hue],
+        }
+        for level, hue in zip(bytes_of, HUES)
+    ]
+
+
+def sizes_of(table: pd.DataFrame) -> list[Size]:
+    """A row for each chain through L1."""
+    met = levels_met(table)
+    homes = {short_name(level): n for n, level in enumerate(("Registers", *WAITS))}
+    found: list[Size] = []
+    for (space, size), wait in sorted(waits(table).items()):
+        if space != "through_l1":
+            continue
+        partly, _, level = met[size].partition("in ")
+        names: Row = {"size": bytes_said(size), "partly": bool(partly), "level": level, "wait": f"{wait:.0f} cycles"}
+        found.append(
+            {
+                "bytes": size,
+                "size": names["size"],
+                "cycles": wait,
+                "wait": names["wait"],
+                "home": homes[level] + bool(partly),
+                "said": WORDS.say("hand", names | {"far_half": bool(far_half(table))}),
+            }
+        )
+    return found

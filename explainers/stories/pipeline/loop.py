@@ -1,0 +1,139 @@
+"""The picture `loop`: the four pieces of a key tile in three schedules, and the marks of the run beneath.
+
+The schedules follow from the rule of app/stage/views/loop_rule.js and are modelled. The reader moves the length of the
+copy and of the softmax.
+"""
+
+from functools import cache
+from typing import TypedDict
+
+from explainers.stories.pipeline import schedule
+from explainers.stories.pipeline.marks import BlockStory
+from explainers.story import stage
+from explainers.story.frames import Frame
+from explainers.story.words import Row, Words
+from kernels.core.remembered import of_recordings
+from kernels.measure import pipeline_bars
+from kernels.recordings import tables
+
+WORDS = Words.of(str(__package__), "loop.toml")
+PHASES = ("pieces", "units", "after", "flight", "roles", "turns", "run", "hand")
+BYTES = 2  # of a number
+INSTRUCTION = (64, 16)  # rows and depth of a wgmma of 16 bits. Its columns are the keys of a tile
+FIRST = 3  # key tile of the run at the left edge
+MOST = 8  # key tiles of the run in sight
+PARTS = {"S": "S", "O": "O", "products": "S", "softmax": "P", "flight": "O"}  # of the bars of a schedule
+
+
+class LoopBar(TypedDict):
+    """A bar of the run. unit: copy, tensor or softmax. group: the warpgroup from 0, -1 for a copy. flying: whether it
+    lasts until the wait for a product, not until the product is ready."""
+
+    unit: str
+    part: str
+    tile: int
+    group: int
+    start: float
+    end: float
+    flying: bool
+
+
+class LoopMeta(TypedDict):
+    """The fields of the view `loop`.
+
+    copy, product, softmax: ns of a key tile's pieces. groups: warpgroups that compute.
+    instruction: rows, depth and columns of a product of one instruction.
+    run: bars in ns from the left edge. source: of the run. share: of the block's time with work for the tensor cores.
+    rule: the sentence on the model. words: the sentences under a hand. {name} stands for a value.
+    """
+
+    frames: list[Frame]
+    copy: float
+    product: float
+    softmax: float
+    groups: int
+    instruction: list[int]
+    run: list[LoopBar]
+    source: str
+    share: float
+    rule: str
+    words: dict[str, str]
+
+
+def views(story: BlockStory) -> list[stage.View]:
+    """The picture, if the model of the block exists. Else an empty list."""
+    model, made = schedule.model_of(story), story.made
+    share = pipeline_bars.multiplying(made, story.block)
+    rate = level(made.device)
+    if model is None or share is None or not rate:
+        return []
+    request = made.request
+    keys = int(request.value_of("key_rows") or 0)
+    size = 2 * keys * request.problem.head_dim * BYTES
+    copy = rate["ns"] + size / (rate["GB/s"] / (int(made.blocks.sm.max()) + 1))
+    names = {
+        **vars(model),
+        **{"copy": copy, "size": size, "share": share, "rate": rate, "kernel": story.name},
+        **{"provenance": made.provenance, "device": made.device.removeprefix("NVIDIA "), "date": made.date},
+    }
+    steps: list[Row] = [{"phase": phase, "tile": -1} for phase in PHASES]
+    meta: LoopMeta = {
+        "frames": WORDS.frames(steps, names),
+        "copy": copy,
+        "product": model.product,
+        "softmax": model.softmax,
+        "groups": model.groups,
+        "instruction": [*INSTRUCTION, keys],
+        "run": run(story),
+        "source": WORDS.say("source", names),
+        "share": share,
+        "rule": WORDS.say("rule", names),
+        "words": WORDS.table("hand"),
+    }
+    return [stage.View("loop", "loop", "One loop, three schedules", {**meta, "clock": True, "state": []})]
+
+
+def questions() -> list[stage.Question]:
+    return WORDS.questions({}, len(PHASES) - 1)
+
+
+@of_recordings(cache)
+def level(gpu: str) -> Row:
+    """The recorded L2 cache of this GPU, or else of the newest table: GB/s of the whole GPU, and ns of a load. Empty
+    without one."""
+    found = tables.recorded("hierarchy")
+    if not found:
+        return {}
+    table, where = found.get(gpu) or next(iter(found.values()))
+    rows = table[table.space == "from_l2"]
+    rates, loads = rows[rows.kind == "bandwidth"].gb_per_s, rows[rows.kind == "latency"].ns
+    place = {"device": where.device.removeprefix("NVIDIA "), "date": where.date}
+    return {"GB/s": float(rates.max()), "ns": float(loads.min()), **place}
+
+
+def run(story: BlockStory) -> list[LoopBar]:
+    """The products and the softmaxes of the block, from a key tile near the start on."""
+    groups = sorted(int(n) for n in story.bars[story.bars.event == "softmax"].writer.unique())
+    begin, end = story.steps[min(FIRST, len(story.steps) - 1)]["span"][0], float("inf")
+    if len(story.steps) > FIRST + MOST:
+        end = story.steps[FIRST + MOST]["span"][0]
+    bars = [bar for bar in schedule.bars_of_run(story, groups) if bar.row < len(groups) and bar.kind in PARTS]
+    for row, writer in enumerate(groups):
+        flying = story.flight[(story.flight.writer == writer) & (story.flight.event == "output")]
+        bars += [
+            schedule.Bar(row, "flight", int(bar.tile), bar.start_ns, bar.end_ns)
+            for bar in flying[flying.tile.notna()].itertuples()
+        ]
+    return [
+        {
+            "unit": "softmax" if bar.kind == "softmax" else "tensor",
+            "part": PARTS[bar.kind],
+            "tile": bar.tile,
+            "group": bar.row,
+            "start": bar.start - begin,
+            "end": bar.end - begin,
+            "flying": bar.kind == "flight",
+        }
+        for bar in bars
+        if bar.end > begin and bar.start < end
+    ]

@@ -1,0 +1,266 @@
+"""The picture `rungs`: our kernels from the first to the last and their rivals, as bars of recorded time of a problem.
+
+Each problem is a state of its own. No bar mixes two of them.
+"""
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import TypedDict
+
+import pandas as pd
+
+from explainers.story import questions, stage
+from explainers.story.frames import Frame
+from explainers.story.glossary import BYTES, MICROSECONDS, amount
+from explainers.story.words import Row, Words
+from kernels import catalog
+from kernels.core.remembered import of_recordings
+from kernels.measure import bench, duels
+from kernels.recordings import tables
+from kernels.recordings.tables import Provenance
+
+WORDS = Words.of(str(__package__), "rungs.toml")
+RUNGS, RIVALS, NEXT_TO = (WORDS.table(name) for name in ("rungs", "rivals", "next_to"))
+ONE_PASS, FOR_SHORT = (WORDS.table("special")[name] for name in ("one_pass", "short"))
+UNFUSED, UNFUSED_16, FLASH = "sdpa_math float32", "sdpa_math float16", "sdpa_flash float16"
+CUDNN, NEWEST, LIMIT = "sdpa_cudnn float16", "flash_attn_4 float16", "limit"
+MAIN = {"batch": 4, "num_heads": 16, "head_dim": 128}  # its lengths are the reader's choice
+LENGTH, LONGER = 4096, 8192  # the length with all our kernels, and the one with the gain of FlashAttention-2
+LONG = {"seq_len": 16384, "batch": 1, "num_heads": 8, "head_dim": 64}  # 32 bits only
+SHORT = {"seq_len": 512, "batch": 32, "num_heads": 16, "head_dim": 128, "dtype": "float16"}
+SHARES = (25, 50, 75, 95)  # percent of a roof
+
+
+class Rung(TypedDict):
+    """A row: a kernel of ours, or a rival.
+
+    said: its idea, or the rival's name. stop: the stop with its idea, or "". group: the row's group.
+    """
+
+    id: str
+    said: str
+    stop: str
+    group: str
+
+
+class TimedProblem(TypedDict):
+    """A problem with its times.
+
+    said: its sizes, the state of the chip and the recording. tokens: in short.
+    us: row -> µs.
+    """
+
+    id: str
+    said: str
+    tokens: str
+    us: dict[str, float]
+
+
+class Shown(TypedDict):
+    """What a step shows: its problem, row, and rival, the rows with a bar, and the µs at the end of the scale."""
+
+    problem: str
+    rung: str
+    rival: str
+    seen: list[str]
+    most: float
+
+
+class RungsMeta(TypedDict):
+    """The fields of the view `rungs`."""
+
+    frames: list[Frame]
+    rungs: list[Rung]
+    groups: dict[str, str]
+    problems: list[TimedProblem]
+    shown: list[Shown]
+    words: dict[str, str]
+
+
+def time(us: float) -> str:
+    """A time in at most three digits: 825 µs, 1.03 ms."""
+    return amount(us, MICROSECONDS)
+
+
+def views(taught: Mapping[str, str]) -> tuple[list[stage.View], list[stage.Question]]:
+    """The picture in a list, and its questions. Empty lists without a recording of all rows of the first problem.
+
+    taught: kernel -> the title of its stop.
+    """
+    problems = {one["id"]: one for one in recorded()}
+    main = problems.get(f"main {LENGTH}")
+    if main is None or not {*NEXT_TO, UNFUSED, FLASH, CUDNN} <= main["us"].keys():
+        return [], []
+    steps = _steps(problems)
+    names = _names(steps, main["us"])
+    meta: RungsMeta = {
+        "frames": WORDS.frames(steps, names),
+        "rungs": _rows(taught),
+        "groups": WORDS.table("groups"),
+        "problems": [*problems.values()],
+        "shown": [row["shown"] for row in steps],
+        "words": WORDS.table("hand"),
+    }
+    return [stage.View("rungs", "rungs", "The ladder", {**meta, "clock": True, "state": []})], WORDS.questions(names, 0)
+
+
+def _rows(taught: Mapping[str, str]) -> list[Rung]:
+    specs, names = catalog.current().kernels, [*RUNGS]
+
+    def stop_of(at: int) -> str:
+        """The stop of the kernel, or of the next one that a stop names."""
+        return next((taught[name] for name in names[at:] if name in taught), "")
+
+    ours: list[Rung] = [
+        {"id": name, "said": RUNGS[name], "stop": stop_of(at), "group": specs[name].problem_type().dtype}
+        for at, name in enumerate(names)
+    ]
+    rivals: list[Rung] = [{"id": id, "said": said, "stop": "", "group": "rivals"} for id, said in RIVALS.items()]
+    return [*ours, *rivals]
+
+
+def _steps(problems: Mapping[str, TimedProblem]) -> list[Row]:
+    """A row for each step."""
+    main, us = f"main {LENGTH}", problems[f"main {LENGTH}"]["us"]
+    ladder = [name for name in RUNGS if name in us]
+    rivals = [name for name in RIVALS if name in us and name != LIMIT]  # the limit is the answer to a question
+
+    def step(phase: str, problem: str, rung: str, rival: str, seen: Sequence[str], most: float, **more: object) -> Row:
+        times = problems[problem]["us"]
+        found: Row = {"phase": phase, "tile": -1, "rung": rung, "us": times[rung], "time": time(times[rung])}
+        found |= {"rival_us": times[rival], "rival_time": time(times[rival]), "rival": RIVALS.get(rival, "")}
+        found |= {"first_time": time(us[ladder[0]]), "idea": RUNGS.get(rung, ""), "name": rung, "sizes": ""}
+        found |= {"times": times[rival] / times[rung], "whole": us[ladder[0]] / us[ladder[-1]], "share": 0.0, **more}
+        shown: Shown = {"problem": problem, "rung": rung, "rival": rival, "seen": [*seen], "most": most}
+        return found | {"shown": shown}
+
+    steps = [step("begin", main, ladder[0], UNFUSED, [ladder[0], *rivals], us[ladder[0]] * 1.02)]
+    for at, name in enumerate(ladder[1:], 1):
+        before = us[ladder[at - 1]]
+        seen = [*ladder[: at + 1], *rivals]
+        steps.append(step("rung", main, name, NEXT_TO[name], seen, before * 1.05, times=before / us[name]))
+    last, all_of = ladder[-1], [*ladder, *rivals, LIMIT]
+    if {FLASH, UNFUSED_16} <= (long := problems.get(f"main {LONGER}", {"us": {}})["us"]).keys():
+        steps.append(
+            step(
+                "gain",
+                f"main {LONGER}",
+                FLASH,
+                UNFUSED_16,
+                [one for one in long if one != LIMIT],
+                long[UNFUSED_16] * 1.05,
+            )
+        )
+    if LIMIT in us:
+        share = 100 * us[LIMIT] / us[last]
+        steps.append(step("limit", main, last, LIMIT, [*all_of], us[CUDNN] * 1.3, share=share))
+    if "turns" in problems:
+        times = problems["turns"]["us"]
+        sizes = problems["turns"]["said"].partition(".")[0]
+        steps.append(step("turns", "turns", FOR_SHORT, CUDNN, [*times], max(times.values()) * 1.05, sizes=sizes))
+    if "work" in problems:
+        times = problems["work"]["us"]
+        steps.append(step("work", "work", last, NEWEST, [*times], max(times.values()) * 1.05))
+    return [*steps, step("hand", main, last, CUDNN, all_of, us[CUDNN] * 2.2)]
+
+
+def _names(steps: Sequence[Row], us: Mapping[str, float]) -> Row:
+    """The values of the questions."""
+    ladder = [name for name in RUNGS if name in us]
+    gains = {name: us[before] / us[name] for before, name in zip(ladder, ladder[1:])}
+    best = max(gains, key=lambda name: gains[name])
+    at = {row["rung"]: n for n, row in enumerate(steps) if row["phase"] == "rung"}
+    at |= {row["phase"]: n for n, row in enumerate(steps) if row["phase"] != "rung"}
+    names: Row = {"gains": gains, "largest": {"kernel": best}, "whole": us[ladder[0]] / us[ladder[-1]], "at": at}
+    names |= {"share": 0, "limit": {}, "lost": None}
+    if us[ONE_PASS] > us[UNFUSED] and (then := [n for n in ladder if us[n] < us[UNFUSED]]):
+        held, where = _held()
+        lost = {"times": us[ONE_PASS] / us[UNFUSED], "then": RUNGS[then[0]], "device": where, **held}
+        names["lost"] = lost if len(held) > 1 else None
+    if LIMIT in us:
+        share, ours = 100 * us[LIMIT] / us[ladder[-1]], us[ladder[-1]]
+        nearest = questions.nearest(SHARES, share)
+        wrong = {f"About {one}%": time(us[LIMIT] * 100 / one) for one in SHARES if one != nearest}
+        limit = {"right": f"About {nearest}%", "wrong": wrong, "time": time(us[LIMIT])}
+        names |= {"share": share, "limit": limit | {"ours": time(ours)}}
+    return names
+
+
+def _held() -> tuple[dict[str, str], str]:
+    """The allocated memory of one pass and of torch's unfused attention, and the name of the GPU."""
+    for table, where in tables.recorded(bench.KIND).values():
+        part = _of(table, MAIN | {"seq_len": LENGTH, "causal": False})
+        size = {row.key: row.peak_bytes for row in part.itertuples()}
+        if {ONE_PASS, UNFUSED} <= size.keys():
+            said = {"held": ONE_PASS, "rival_held": UNFUSED}
+            held = {key: amount(float(size[name]), BYTES) for key, name in said.items()}
+            return held, where.device.removeprefix("NVIDIA ")
+    return {}, ""
+
+
+# ---- recorded ----
+
+
+@of_recordings(cache)
+def recorded() -> list[TimedProblem]:
+    """The problems of the picture with a recording: the main one at each length, a long one with 32 bits, a short one
+    whose kernels took turns, and the main one at work."""
+    found = list[TimedProblem]()
+    for table, where in tables.recorded(bench.KIND).values():
+        own = _of(table, MAIN | {"causal": False})
+        for tokens, part in own.groupby("seq_len"):
+            times = _times(part) | _limit(part, where)
+            found.append(_problem(f"main {int(tokens)}", MAIN | {"seq_len": int(tokens)}, where, times))
+        found.append(_problem("long", LONG, where, _times(_of(table, LONG | {"causal": False}))))
+        break
+    if met := duels.recorded():
+        table, where = met
+        table = table[duels.as_tuned(table) & (table.scores == "random")]
+        wanted = {"causal": False, "dtype": "float16"}
+        short = _of(table[table.peer == CUDNN.split()[0]], SHORT | wanted)
+        if FOR_SHORT in set(short["name"]):
+            times = dict(zip(short.name, short.us)) | {CUDNN: float(short.peer_us.iloc[0])}
+            found.append(_problem("turns", SHORT, where, times, turns=True))
+        work = _of(table[table.peer == NEWEST.split()[0]], MAIN | {"seq_len": LENGTH} | wanted)
+        if len(work):
+            times = dict(zip(work.name, work.sustained_us)) | {NEWEST: float(work.sustained_peer_us.iloc[0])}
+            found.append(_problem("work", MAIN | {"seq_len": LENGTH}, where, times, peer=True))
+    return [one for one in found if len(one["us"]) > 1]
+
+
+def _of(table: pd.DataFrame, wanted: Mapping[str, object]) -> pd.DataFrame:
+    """The timed rows of a problem, with their ids in `key`: kernels of the present code, as tuned, and peers."""
+    rows = table[(table.status == "ok") & (table.num_kv_heads == table.num_heads)]
+    for field, value in wanted.items():
+        rows = rows[rows[field] == value]
+    here = {name: spec.code_hash for name, spec in catalog.current().kernels.items()}
+    is_peer = ~rows["name"].isin(here)
+    rows = rows[is_peer | (rows.code_hash == rows["name"].map(here))]
+    if "own_settings" in rows:
+        rows = rows[rows.own_settings.astype(bool)]
+    ids = [name if name in here else f"{name} {dtype}" for name, dtype in zip(rows["name"], rows["dtype"])]
+    return rows.assign(key=ids)
+
+
+def _times(part: pd.DataFrame) -> dict[str, float]:
+    return dict(zip(part.key, part.median_us))
+
+
+def _limit(part: pd.DataFrame, where: Provenance) -> dict[str, float]:
+    """The time of the products at the largest measured rate of 16-bit numbers."""
+    known = part[part.tflops.notna() & (part["dtype"] == "float16")]
+    if known.empty or "fp16_tflops" not in where.roofs:
+        return {}
+    row = known.iloc[0]
+    return {LIMIT: float(row.median_us * row.tflops / where.roofs["fp16_tflops"])}
+
+
+def _problem(
+    id: str, sizes: Mapping[str, object], where: Provenance, times: Mapping[str, float], **more: object
+) -> TimedProblem:
+    said = stage.sizes_said(sizes)
+    names: Row = {"sizes": said, "device": where.device.removeprefix("NVIDIA "), "date": where.date}
+    names |= {"peer": False, "turns": False, **more}
+    us = {name: float(value) for name, value in times.items() if name in RUNGS or name in RIVALS}
+    tokens = f"{int(str(sizes['seq_len'])):,}" + (f", {sizes['num_heads']} heads" if id == "long" else "")
+    return {"id": id, "said": WORDS.say("problem", names), "tokens": tokens, "us": us}

@@ -1,0 +1,54 @@
+"""The picture `places`: numbers come from their memories, and the reader's data spills."""
+
+from playwright.sync_api import expect
+
+PICTURE = "/memory_hierarchy?picture=places&depth=guided"
+
+
+def headline(page):
+    return page.locator(".wg .narration .sentence")
+
+
+def thing(page, level):
+    return page.evaluate("level => window.clock.where('Where bytes live', { kind: 'level', level })", level)
+
+
+def test_a_memory_recedes_to_its_distance_and_its_number_needs_the_wait(visit):
+    page = visit(PICTURE)
+    before = thing(page, 1)["x"], thing(page, 3)["x"], thing(page, 4)["x"]
+    assert abs(before[0] - before[1]) < 5  # not known yet: all are as far
+    page.keyboard.press("ArrowRight")
+    page.wait_for_timeout(1500)
+    assert thing(page, 1)["x"] < before[0] / 2 and thing(page, 3)["x"] == before[1]
+    page.keyboard.press("ArrowRight")
+    page.wait_for_timeout(2500)
+    assert thing(page, 1)["x"] < thing(page, 3)["x"] < before[1]
+    page.keyboard.press("ArrowRight")
+    page.wait_for_timeout(3500)
+    assert thing(page, 4)["x"] == before[2]
+
+
+def test_more_data_spills_and_says_its_recorded_wait(visit):
+    page = visit(f"{PICTURE}&step=6")
+    slider = page.locator(".hands input.wide")
+    for place, said in (
+        ("15", "192 KiB of data fits into L1: 43 cycles."),
+        ("17", "256 KiB of data spills out of L1: 175 cycles."),
+        ("25", "4 MiB of data fits into L2: 287 cycles."),
+        ("39", "512 MiB of data fits into no cache: 686 cycles."),
+    ):
+        slider.fill(place)
+        expect(headline(page)).to_have_text(said)
+    slider.focus()
+    page.keyboard.press("ArrowLeft")  # the key belongs to the slider
+    expect(headline(page)).to_contain_text("384 MiB")
+    assert page.evaluate("window.clock.step") == 5
+    expect(page.locator(".of-hand")).to_contain_text("Waits recorded on H100")
+
+
+def test_without_motion_the_numbers_are_there_at_once(visit):
+    page = visit(PICTURE, reduced_motion="reduce")
+    before = thing(page, 1)["x"]
+    page.keyboard.press("ArrowRight")
+    page.wait_for_timeout(100)
+    assert thing(page, 1)["x"] < before - 200

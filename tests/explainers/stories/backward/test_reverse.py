@@ -1,0 +1,108 @@
+"""The picture in reverse: each part of a tile is its formula over its inputs, and no step shows it early."""
+
+from functools import cache
+
+import numpy as np
+import pytest
+
+from app.parts import running
+from explainers.models import gradients
+from explainers.stories.backward import reverse, walk
+from explainers.stories.backward.story import STORY
+from kernels.catalog import current
+from kernels.core.request import Request
+
+KERNEL = "backward_3_one_loop"  # the one of the stop
+
+
+@cache
+def made(name=KERNEL):
+    spec = current().kernels[name]
+    problem = spec.problem_type(seq_len=96, num_heads=1)
+    run = running.run(Request(spec, problem, tuple(spec.settings_for(problem).items())))
+    (view,) = reverse.views(run, walk.walk(run))
+    return run, view
+
+
+def numbers(part, tile):
+    _, view = made()
+    first, rows, columns, *_ = view.meta["parts"][part]["windows"][tile]
+    return view.columns["numbers"][first : first + rows * columns].reshape(rows, columns).astype(np.float64)
+
+
+@pytest.mark.parametrize("tile", [0, 1])
+def test_each_part_is_its_formula_over_the_shown_parts(tile):
+    run, _ = made()
+    q, k, v, do, s, p, dp, ds, lse, delta = (
+        numbers(part, tile) for part in ("Q", "K", "V", "dO", "S", "P", "dP", "dS", "LSE", "delta")
+    )
+    near = {"atol": 2e-4, "rtol": 2e-4}
+    scale = run.request.problem.sizes["scale"]
+    assert np.allclose(s, scale * q @ k.T, **near)
+    assert np.allclose(p, np.exp(s - lse), **near) and np.allclose(dp, do @ v.T, **near)
+    assert np.allclose(delta, (do * numbers("O", tile)).sum(1, keepdims=True), **near)
+    assert np.allclose(ds, p * (dp - delta), **near) and np.allclose(numbers("dQ", tile), scale * ds @ k, **near)
+    assert [part for part, of in made()[1].meta["parts"].items() if of["scaled"]] == ["S", "dK", "dQ"]
+    for part, left, right, factor in (("dV", "P", "dO", 1), ("dK", "dS", "Q", scale)):  # they grow from tile to tile
+        own = factor * sum(numbers(left, one).T @ numbers(right, one) for one in range(tile + 1))
+        assert np.allclose(numbers(part, tile), own, **near)
+
+
+def test_the_keys_stay_while_other_queries_come():
+    _, view = made()
+    parts = view.meta["parts"]
+    for part, of in parts.items():
+        rows = [window[3] for window in of["windows"]]
+        assert (rows[0] == rows[1]) == gradients.along_keys(part), part
+    assert view.meta["tile"] == [0] * (len(view.meta["tile"]) - 2) + [1, 1]
+
+
+def test_a_part_appears_at_the_step_that_makes_it_and_its_inputs_are_there():
+    _, view = made()
+    parts, steps = view.meta["parts"], view.meta["made"]
+    assert [part for part in steps if part] == [*reverse.MADE.values()]
+    for step, part in enumerate(steps):
+        if not part:
+            continue
+        assert parts[part]["seen"][step] and not parts[part]["seen"][step - 1]
+        assert all(parts[read]["seen"][step] for read in parts[part]["reads"])
+    kept = [frame["title"] for frame in view.meta["frames"]].index("What the forward kept")
+    assert [part for part, of in parts.items() if of["seen"][kept]] == ["Q", "K", "V", "O", "LSE", "dO"]
+
+
+def test_there_are_few_steps_each_with_a_short_headline_and_the_lines_that_make_its_part():
+    _, view = made()
+    frames = view.meta["frames"]
+    assert len(frames) <= 14
+    for frame, part in zip(frames, view.meta["made"]):
+        assert len(frame["head"].split()) <= 15 and frame["lines"] or not part
+
+
+def test_making_the_weights_again_costs_less_than_keeping_them():
+    price = reverse.priced()
+    pairs = reverse.LONG**2
+    assert price["kept_us"] == pytest.approx(2 * pairs * 2 / 4261e9 * 1e6)  # the rates of the H200's record
+    assert price["product"] == pytest.approx(2 * pairs * reverse.WIDE / 761.3e12 * 1e6)
+    assert price["made_us"] < price["kept_us"]
+
+
+def test_no_text_before_an_answer_has_it():
+    run, view = made()
+    asked = {question.id: question for question in STORY.stage(run.request, running).questions}
+    assert [*asked] == ["recomputed", "products", "registers"]
+    frames = view.meta["frames"]
+    before = {id: " ".join(f["head"] + f["sentence"] for f in frames[: q.step]) for id, q in asked.items()}
+    assert "exp(S -" not in before["recomputed"] and "exp(S −" not in before["recomputed"]
+    assert "five" not in before["products"].lower() and "fifth" not in before["products"]
+    assert "stay" not in before["registers"] and "registers" not in before["registers"]
+    assert view.meta["made"][asked["products"].step] == "dK"
+
+
+@pytest.mark.parametrize("name", ["backward_1_recompute", "backward_6_overlap"])
+def test_a_kernel_without_all_parts_of_a_tile_has_no_such_picture(name):
+    spec = current().kernels[name]
+    problem = spec.problem_type(seq_len=128, num_heads=1)
+    run = running.run(Request(spec, problem, tuple(spec.settings_for(problem).items())))
+    walked = walk.walk(run)
+    logs = any({*reverse.MADE.values()} - {"delta"} <= row["state"].keys() for row in walked.steps)
+    assert bool(reverse.views(run, walked)) == logs

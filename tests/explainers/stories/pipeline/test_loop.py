@@ -1,0 +1,126 @@
+"""The picture `loop`: its rule against the model of schedule.py and against what a unit can do, and its run."""
+
+import random
+
+import pytest
+from hand_rules import applied
+
+from app.stories import pipeline as page
+from explainers.stories.pipeline import loop, marks, schedule
+from kernels.measure import pipeline_bars
+from kernels.recordings import tables
+
+SCHEDULES = ("after", "flight", "turns")
+TILES, SETTLED = 24, 10  # the model has 12, and its last ones meet no later one
+CASES = 200
+
+
+def random_times(number):
+    """Lengths in whole ns: of a copy, a product and a softmax, and two or three warpgroups."""
+    pick = random.Random(number)
+    return {
+        "copy": pick.choice([0, pick.randrange(3000), pick.randrange(300)]),
+        "product": pick.randrange(50, 700),
+        "softmax": pick.randrange(2000),
+        "groups": pick.choice([2, 2, 3]),
+    }
+
+
+@pytest.fixture(scope="module")
+def cases():
+    """(name, times, result) of each schedule of random lengths."""
+    asked = [[name, random_times(number)] for number in range(CASES) for name in SCHEDULES]
+    return [(*ask, found) for ask, found in zip(asked, applied("loop", asked), strict=True)]
+
+
+def test_without_copies_the_bars_are_those_of_the_model():
+    asked = [[name, {**random_times(n), "copy": 0}] for n in range(CASES) for name in ("flight", "turns")]
+    for (name, times), found in zip(asked, applied("loop", asked), strict=True):
+        model = schedule.Model(times["groups"], times["product"], times["softmax"])
+        due = model.without_turns() if name == "flight" else model.in_turns()
+        due_bars = {
+            (bar.row, {"softmax": "P"}.get(bar.kind, bar.kind), bar.tile, bar.start, bar.end)
+            for bar in due
+            if bar.row < times["groups"] and bar.tile < SETTLED
+        }
+        bars = {
+            (bar["group"], bar["part"], bar["tile"], bar["start"], bar["end"])
+            for bar in found["bars"]
+            if bar["group"] >= 0 and bar["tile"] < SETTLED
+        }
+        assert bars == due_bars, (name, times)
+
+
+def test_a_unit_does_one_thing_at_a_time_and_a_piece_waits_for_what_it_needs(cases):
+    for name, times, found in cases:
+        at = {(bar["part"], bar["tile"], bar["group"]): bar for bar in found["bars"]}
+        groups = range(times["groups"])
+        assert len(at) == TILES * (2 + 3 * times["groups"]), (name, times)
+        copies = sorted((bar for bar in found["bars"] if bar["unit"] == "copy"), key=lambda bar: bar["start"])
+        assert all(one["end"] <= other["start"] for one, other in zip(copies, copies[1:]))
+        for group in groups:
+            own = [at[part, tile, group] for tile in range(TILES) for part in "SPO"]
+            assert all(one["end"] <= other["start"] for one, other in zip(own, own[1:]))
+            for tile in range(TILES):
+                assert at["K", tile, -1]["end"] <= at["S", tile, group]["start"]
+                assert at["V", tile, -1]["end"] <= at["O", tile, group]["start"]
+                if tile >= 2:  # two places in shared memory
+                    assert at["S", tile - 2, group]["end"] <= at["K", tile, -1]["start"]
+                    assert at["O", tile - 2, group]["end"] <= at["V", tile, -1]["start"]
+        if name == "turns":
+            products = sorted((bar for bar in found["bars"] if bar["unit"] == "tensor"), key=lambda bar: bar["start"])
+            assert all(one["end"] <= other["start"] for one, other in zip(products, products[1:]))
+
+
+def test_two_warpgroups_take_as_long_as_their_longest_part(cases):
+    """A copy that is longer than all else still fills its two places at the start, so its period is a little less."""
+    for name, times, found in cases:
+        copy, product, softmax, groups = times.values()
+        if groups > 2:
+            continue
+        apart, turns = 4 * product + softmax, max(4 * product, 2 * product + softmax)
+        due = {"after": copy + apart, "flight": max(copy, apart), "turns": max(copy, turns)}[name]
+        assert found["period"] == pytest.approx(due, rel=0.03), (name, times)
+        assert found["share"] == pytest.approx(min(1, 4 * product / found["period"]))
+
+
+def test_no_schedule_is_slower_than_the_one_before(cases):
+    for n in range(0, len(cases), len(SCHEDULES)):
+        after, flight, turns = (found["period"] for _, _, found in cases[n : n + 3])
+        assert turns <= flight * 1.03 and flight <= after * (1 + 1e-9), cases[n][1]
+
+
+@pytest.fixture(scope="module")
+def story():
+    return marks.explain(page.of("11_overlap")[0].load())
+
+
+def test_the_picture_has_the_pieces_of_the_run(story):
+    (view,) = loop.views(story)
+    model = schedule.model_of(story)
+    assert (view.meta["product"], view.meta["softmax"], view.meta["groups"]) == (model.product, model.softmax, 2)
+    assert view.meta["share"] == pipeline_bars.multiplying(story.made, story.block)
+    table, _ = tables.recorded("hierarchy")["NVIDIA H200"]
+    rate = table[(table.space == "from_l2") & (table.kind == "bandwidth")].gb_per_s.max() / 132
+    assert view.meta["copy"] - 2 * 128 * 128 * 2 / rate == pytest.approx(146, abs=4)  # and the wait of a load
+    assert view.meta["instruction"] == [64, 16, 128]
+    softmax = story.bars[(story.bars.writer == 2) & (story.bars.event == "softmax")]
+    shown = [bar for bar in view.meta["run"] if bar["group"] == 1 and bar["part"] == "P"]
+    shift = story.steps[loop.FIRST]["span"][0]
+    lengths = {(round(a - shift, 3), round(b - shift, 3)) for a, b in zip(softmax.start_ns, softmax.end_ns)}
+    assert len(shown) > 3 and {(round(bar["start"], 3), round(bar["end"], 3)) for bar in shown} <= lengths
+    assert any(bar["flying"] and bar["part"] == "O" for bar in view.meta["run"])
+
+
+def test_its_sentences_are_headlines_and_its_questions_have_reasons(story):
+    (view,) = loop.views(story)
+    assert len(view.meta["frames"]) == len(loop.PHASES) <= 14
+    assert max(len(frame["sentence"].split()) for frame in view.meta["frames"]) <= 12
+    assert max(len(text.split()) for text in view.meta["words"].values()) <= 14
+    for question in loop.questions():
+        assert question.view == "loop" and question.step < question.shows["step"] < len(loop.PHASES)
+        assert [reason == "" for reason in question.reasons] == [n == question.answer for n in range(4)]
+
+
+def test_a_kernel_without_warpgroups_has_no_such_picture():
+    assert loop.views(marks.explain(page.of("08_pipeline")[0].load())) == []
