@@ -191,7 +191,7 @@ export default function (host, { meta, columns }, context) {
         sum: sum(),
         ghosts: rose && state.rescale && !log && clock.step !== DIVIDED ? before.weights : [],
         fullL: Math.max(fullL, Number.isFinite(last?.l) ? last.l : 0),
-        fullO: log ? most || 1 : Math.max(fullO, most),
+        fullO: log || divided ? 1.1 * most || 1 : Math.max(fullO, most),
         right: bad && !log && last ? right.o : null,
         wrong: new Set(
           last && !log ? keysOf(last).filter(key => last.weights[key] > 1.02 * right.weights[key] + 1e-6) : [],
@@ -438,6 +438,7 @@ export default function (host, { meta, columns }, context) {
   }
   const onStep = (/** @type {any} */ { detail }) => arrive(detail.step, detail.why);
   const onPoint = () => {
+    if (clock.point?.to) clock.set(clock.point.to, 'user');
     if (clock.point?.causal) hide(true);
   };
   clock.addEventListener('step', onStep);
@@ -458,7 +459,7 @@ export default function (host, { meta, columns }, context) {
           height: `${at.lanes.score.h}px`,
         }),
       );
-      return 0;
+      return at.height;
     },
     marks,
     label: (/** @type {number} */ step) => `${frames[step].title}. ${frames[step].sentence}`,
