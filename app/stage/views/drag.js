@@ -142,7 +142,7 @@ export default function (host, { meta, columns }, context) {
       return [
         { id: `chip ${n}`, x: Math.max(edge, x), y, factor, alpha: t < WAVE[1] ? 1 : fade },
         { id: `chip ${n} l`, x: Math.min(at.width - edge, at.sumEnd + edge), y: sum.y + sum.h / 2, ...there },
-        { id: `chip ${n} o`, x: at.dim * dims + edge, y: o.y + o.h / 2, ...there },
+        { id: `chip ${n} o`, x: at.low - edge, y: o.y + o.h / 2, ...there },
       ];
     });
   const asks = () => clock.step === HAND && !state.played && state.hand === null;
@@ -155,7 +155,7 @@ export default function (host, { meta, columns }, context) {
       log = !state.subtract,
       sum = () => {
         if (!before || log || divided || !Number.isFinite(last.l)) return '';
-        const scale = last.factor < 0.995 ? ` × ${last.factor.toFixed(2)}` : '';
+        const scale = last.factor < 0.995 ? ` × ${last.factor.toFixed(3)}` : '';
         return `${before.l.toFixed(2)}${scale} + ${(last.l - before.l * last.factor).toFixed(2)} = `;
       },
       values = shown.map(one => one.value),

@@ -134,6 +134,7 @@ function addScores(made, at, now, paint) {
     made.rect(`tile ${n}`, [left, score.y - 4, wide, tall], n === now.read && !used ? { fill: paint.panel } : {});
     if (skipped)
       made.add(`skipped ${n}`, 'hatch', [left, score.y - 4, wide, tall], { stroke: PALETTE.axis, gap: 12, alpha: 0.5 });
+    if (score.h < 9 * at.em && (used || n > now.read) && now.read && !skipped) continue; // no room
     const state = skipped ? 'skipped' : !now.read || n > now.read ? '' : used ? 'used' : 'now',
       bold = state === 'now' || skipped;
     made.text(
@@ -224,11 +225,16 @@ function addLine(made, at, now, paint) {
 function addLimit(made, at, now) {
   const s = FLOAT_RANGE / now.times,
     far = s > at.highest;
-  const y = far ? at.lanes.score.y + 2.8 * at.em : at.scoreY(s),
+  const y = far ? at.lanes.score.y + 1.8 * at.em : at.scoreY(s),
     said = at.narrow ? 'limit 88.7' : '88.7: above it, e^score is too large for a float';
   if (!far)
     made.add('limit', 'line', [0, y, at.width - at.right, 0], { stroke: PALETTE.wrong, width: 2.5, dash: [9, 6] });
-  made.text('limit is', [0, y - 0.4 * at.em], far ? `${said} (far up)` : said, { bold: true, fill: PALETTE.wrong });
+  made.text(
+    'limit is',
+    [0, y + (y - at.lanes.score.y < 3 * at.em ? 1.1 : -0.4) * at.em],
+    far ? `${said} (far up)` : said,
+    { bold: true, fill: PALETTE.wrong },
+  );
 }
 
 /** @type {Add} */
