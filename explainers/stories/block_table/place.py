@@ -63,7 +63,9 @@ def view(run: Run, walk: Walk) -> stage.View:
     held: list[list[Held]] = [
         [
             {
-                **{"name": one.name, "colour": colours[kv_cache.identity(one)], "tokens": len(one.tokens)},
+                "name": one.name,
+                "colour": colours[kv_cache.identity(one)],
+                "tokens": len(one.tokens),
                 "first": n * data["max_len"] if step["phase"] == "reserved" and n < data["fitting"] else -1,
                 "table": [] if step["phase"] == "reserved" else list(one.table),
             }
@@ -75,8 +77,12 @@ def view(run: Run, walk: Walk) -> stage.View:
         "frames": WORDS.frames(data["steps"], {**data, "view": "place"}),
         "phases": [step["phase"] for step in data["steps"]],
         "held": held,
-        **{"pages": data["pages"], "size": data["size"], "max_len": data["max_len"]},
-        **{"name": data["name"], "kernel": run.request.kernel.name, "kv_head": kv_head},
+        "pages": data["pages"],
+        "size": data["size"],
+        "max_len": data["max_len"],
+        "name": data["name"],
+        "kernel": run.request.kernel.name,
+        "kv_head": kv_head,
         "bases": [axes.byte_of(paged.k[1], page=page, kv_head=kv_head) for page in data["followed"].table],
         "piece": axes.byte_of(paged.k[1], slot=1),
         "example": data["example"]["token"],

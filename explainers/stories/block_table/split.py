@@ -73,9 +73,16 @@ def view(data: Names, kernels: tuple[str, str]) -> stage.View:
     parts: list[Part] = [{key: part[key] for key in keys} for part in data["parts"]]  # type: ignore[misc]
     meta: SplitMeta = {
         "frames": WORDS.frames(_steps(data), {**data, "view": "split"}),
-        **{"name": data["name"], "head": data["head"], "tokens": data["length"]},
-        **{"parts": parts, "m": data["v2"]["m"], "l": data["v2"]["l"], "sms": data["multiprocessors"]},
-        **{"longer": found.get("longer", []), "more": found.get("more", []), "size": found.get("size", data["size"])},
+        "name": data["name"],
+        "head": data["head"],
+        "tokens": data["length"],
+        "parts": parts,
+        "m": data["v2"]["m"],
+        "l": data["v2"]["l"],
+        "sms": data["multiprocessors"],
+        "longer": found.get("longer", []),
+        "more": found.get("more", []),
+        "size": found.get("size", data["size"]),
         "source": WORDS.say("split_source", found) if found else "",
         "words": WORDS.table("split"),
     }
