@@ -4,6 +4,7 @@ The block manager gives the pages. The block table and the addresses are those o
 the rule of app/stage/views/slots_rule.js.
 """
 
+from collections.abc import Mapping
 from typing import TypedDict
 
 from explainers.stories.block_table import kv_cache
@@ -55,10 +56,11 @@ class SlotsMeta(TypedDict):
     words: dict[str, str]
 
 
-def view(run: Run, walk: Walk) -> stage.View:
-    """The picture of a walk."""
+def view(run: Run, walk: Walk, lines: Mapping[str, int]) -> stage.View:
+    """The picture of a walk. lines: of code, with the way to a page."""
     paged, data = Paged(run.request), data_of(run, walk)
     kv_head = paged.kv_head_of(paged.place[1])
+    steps = [{**step, "lines": lines if step["phase"] in ("path", "hand") else {}} for step in data["steps"]]
     colours = kv_cache.sequence_colours(walk.scenario.states(data["size"]))
     held: list[list[Held]] = [
         [
@@ -74,7 +76,7 @@ def view(run: Run, walk: Walk) -> stage.View:
         for step in data["steps"]
     ]
     meta: SlotsMeta = {
-        "frames": WORDS.frames(data["steps"], {**data, "view": "place"}),
+        "frames": WORDS.frames(steps, {**data, "view": "place"}),
         "phases": [step["phase"] for step in data["steps"]],
         "held": held,
         "pages": data["pages"],

@@ -21,7 +21,11 @@ def test_the_times_are_those_of_equal_recorded_problems():
     found = split.recorded(V1, V2)
     made, where = next((made, where) for made, where in tables.recorded("bench").values() if V1 in set(made.name))
     assert found["date"] == where.date and found["device"] in where.device
-    rows = made[(made.status == "ok") & made.name.isin([V1, V2])].drop_duplicates(["name", "problem"], keep="last").set_index(["name", "problem"])
+    rows = (
+        made[(made.status == "ok") & made.name.isin([V1, V2])]
+        .drop_duplicates(["name", "problem"], keep="last")
+        .set_index(["name", "problem"])
+    )
     known = {(name, tuple(json.loads(problem)["context_lens"])): us for (name, problem), us in rows.median_us.items()}
     for one in [*found["longer"], *found["more"]]:
         lengths = (one["tokens"],) * one["contexts"]
