@@ -121,6 +121,7 @@ export default function (host, { meta }, context) {
       input.setAttribute('aria-valuetext', `${name}: ${ns} ns`);
     }
     controls.toggleAttribute('inert', clock.step !== HAND);
+    from.textContent = clock.step < AFTER ? '' : meta.rule; // the first steps have no times
     reset.toggleAttribute('inert', !touched);
     grips.toggleAttribute('hidden', clock.step !== HAND);
   }
@@ -146,7 +147,8 @@ export default function (host, { meta }, context) {
     input.oninput = () => change({ [name]: Number(input.value) });
     return [name, input, said];
   });
-  const reset = button('Back to the run', () => change(start)),
+  const from = element('span', { class: 'from' }),
+    reset = button('Back to the run', () => change(start)),
     controls = element(
       'div',
       { class: 'hands', role: 'group', 'aria-label': 'Lengths of the pieces' },
@@ -219,7 +221,7 @@ export default function (host, { meta }, context) {
     label: (/** @type {number} */ step) => `${frames[step].title}. ${frames[step].sentence}`,
   });
   host.querySelector('.sheet')?.append(grips);
-  const foot = element('div', { class: 'of-hand' }, element('span', { class: 'from' }, meta.rule));
+  const foot = element('div', { class: 'of-hand' }, from);
   host.append(element('div', { class: 'below-hand' }, controls, foot));
   arrive('jump');
   return {

@@ -194,13 +194,15 @@ export function loopMarks(at, now, paint) {
     made.list.push(...texts.list);
     if (now.metered || panel.recorded) addMeter(made, at, panel, n, paint);
   });
-  if (!at.units)
+  if (!at.units) {
+    made.text('tile', [0, at.titles[0]], 'One key tile', { bold: true, size: 1.15 * em });
     made.text(
       'next',
       [at.width - 4, at.places[0].copy.y + at.places[0].copy.h + 1.8 * em],
       'then the next key tile ↻',
       { align: 'right' },
     );
+  }
   if (at.units) addAxis(made, at, x, now.length, paint);
   for (const { x: name, at: ns } of now.handles) {
     const lane = at.places[0][name === 'copy' ? 'copy' : 'softmax'];
