@@ -64,7 +64,13 @@ export default function (host, { meta }, context) {
       );
     if (step >= RUN)
       found.push({
-        ...{ id: 'run', title: 'The real run', note: meta.source, bars: /** @type {any} */ (run), share: meta.share },
+        ...{
+          id: 'run',
+          title: 'The real run',
+          note: run.some(({ flying }) => flying) ? `${meta.source}. Pale red: O in flight` : meta.source,
+          bars: /** @type {any} */ (run),
+          share: meta.share,
+        },
         ...{ roles: true, full: false, recorded: true, fell: -1 },
       });
     return found;
