@@ -116,6 +116,7 @@ export default function (host, { meta }, context) {
       rest = asked.softmax - 2 * (groups - 1) * product;
     if (share(bars, times) > 0.999) return filled(texts.full);
     if (asked.copy > Math.max(2 * groups * product, 2 * product + asked.softmax)) return filled(texts.copy);
+    if (rest <= 0) return ''; // of three warpgroups
     return filled(texts.rest, { ns: Math.round(rest).toLocaleString('en') });
   }
   function speak() {
