@@ -1,6 +1,6 @@
 """The picture `pages`: reserved slots against pages, and a token's place in pages under the reader's hand.
 
-The block manager gives the pages. The block table and the addresses are those of the run. A token's place follows from
+The block manager gives the pages. The run gives the block table and the addresses. A token's place follows from
 the rule of app/stage/views/slots_rule.js.
 """
 
