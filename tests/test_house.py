@@ -18,7 +18,13 @@ from kernels.trace.probes import sites_of
 ROOT = Path(__file__).parents[1]
 SETS = ("app/requirements.txt", "kernels/cpu.txt", "kernels/cuda12.txt", "kernels/cuda13.txt")
 TOP = {"app", "kernels", "explainers", "tests", ".streamlit", "requirements.txt", "README.md", ".ci", ".gitignore"}
-TOP |= {"LICENSE", "pyproject.toml", "CHANGELOG.md", "SECURITY.md"}  # GitHub's tab "Security" shows SECURITY.md
+TOP |= {
+    ".github",
+    "LICENSE",
+    "pyproject.toml",
+    "CHANGELOG.md",
+    "SECURITY.md",
+}  # GitHub's tab "Security" shows SECURITY.md
 FORBIDDEN = {
     "kernels": {"streamlit", "altair", "explainers", "app"},
     "explainers": {"streamlit", "cupy", "cuda", "multiprocessing", "time", "os", "pathlib", "io", "app"},
@@ -53,7 +59,13 @@ def test_only_the_app_imports_streamlit_the_stage_is_safe_and_the_top_level_is_f
     users = {p.relative_to(ROOT).parts[0] for p in named if any(n.split(".")[0] == "streamlit" for n in imports(p))}
     assert users <= {"app", "tests"}
     ours = [path for path in (ROOT / "app").rglob("*.py") if any(n.split(".")[0] == "streamlit" for n in imports(path))]
-    assert {path.name for path in ours} == {"files.py", "main.py", "page.py", "serve.py"}  # our own routes do the rest
+    assert {path.name for path in ours} == {
+        "export.py",
+        "files.py",
+        "main.py",
+        "page.py",
+        "serve.py",
+    }  # our own routes do the rest
     folders = [ROOT / "app" / "stage" / name for name in ("core", "views", "shell", "workbench")]
     for path in (path for folder in folders for path in folder.rglob("*.js")):
         text = path.read_text()

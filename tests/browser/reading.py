@@ -6,6 +6,7 @@ and how much there is to read and to press.
 """
 
 import re
+import shutil
 import sys
 from pathlib import Path
 from urllib.parse import urlencode
@@ -19,9 +20,6 @@ LEAST = 13  # a smaller number without a unit can be anywhere
 NUMBER = re.compile(r"(?<![\w.,])\d[\d,]*(?:\.\d+)?(?![\w]|[.,]\d)")
 HIDDEN = ["narration", "(hidden)"]
 PAINTED = "() => new Promise(done => requestAnimationFrame(() => setTimeout(done, 25)))"
-CONTROLS = """() => [...document.querySelectorAll('.wg :is(a, button, input, select, summary, [role=separator])')]
-  .filter(node => node.checkVisibility({ visibilityProperty: true }) && !node.closest('nav'))
-  .map(node => node.getAttribute('aria-label') || node.textContent.trim())"""
 
 
 def link_of(stop):
@@ -51,10 +49,13 @@ def keys_of(text):
     after = [] if len(digits.strip("0.")) > 2 else text[number.end() :].split()[:1]
     unit = "".join(rf" {re.escape(word.rstrip('s:,'))}" for word in after)
     known = unit or float(digits) >= LEAST
-    return [re.compile(rf"(?<![\w.]){re.escape(digits)}{unit or r'(?!\w|\.\d)'}")] if known else []
+    end = unit or r"(?!\w|\.\d)"
+    return [re.compile(rf"(?<![\w.]){re.escape(digits)}{end}")] if known else []
 
 
 def says(text, keys):
+    if re.fullmatch(r"[\d.]{1,2}", text):  # as of an axis
+        return False
     bare = re.sub(r"(?<=\d),(?=\d{3})", "", plain(text))
     return any(key.search(bare) for key in keys)
 
@@ -131,15 +132,25 @@ WORDS = """() => {
   return texts.join(' '); }"""
 
 
+CONTROLS = """() => [...document.querySelectorAll('.wg :is(a, button, input, select, summary, [role=separator])')]
+  .filter(node => node.checkVisibility({ visibilityProperty: true }) && !node.closest('nav'))
+  .map(node => [!!node.closest('.guide'), node.getAttribute('aria-label') || node.textContent.trim()])"""
+
+
+def count_words(text):
+    return len(re.findall(r"[^\W\d_]{2,}", text))
+
+
 def listed(page, stop):
-    """What there is to read and to press at the opening of a stop."""
-    labels = [text for part, text in page.evaluate("window.seen()") if part.endswith("canvas")]
-    words = lambda text: len(re.findall(r"[^\W\d_]{2,}", text))  # noqa: E731
+    """What there is to read and to press at the opening of a stop. card: controls of the card."""
+    painted = [text for part, text in page.evaluate("window.seen()") if part.endswith("canvas")]
+    in_card = [card for card, _ in page.evaluate(CONTROLS)]
     return {
         "stop": stop.title,
-        "words": words(page.evaluate(WORDS)),
-        "labels": words(" ".join(labels)),
-        "controls": len(page.evaluate(CONTROLS)),
+        "words": count_words(page.evaluate(WORDS)),
+        "in the picture": count_words(" ".join(painted)),
+        "controls": in_card.count(False),
+        "card": in_card.count(True),
         "steps": page.evaluate("window.clock.count"),
         "questions": len(stop.questions),
         "minutes": stop.minutes,
@@ -164,29 +175,21 @@ def main(what, names):
 
     server = Server()
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path="/usr/bin/chromium-headless-shell", args=FLAGS)
+        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=FLAGS)
 
-        def visit(path, viewport, depth, script, reduced_motion):
-            made = REMEMBERED % depth + script
-            context = context_of(browser, made, viewport=viewport, reduced_motion=reduced_motion)
-            page = context.new_page()
+        def visit(path, depth, script, **options):
+            page = context_of(browser, REMEMBERED % depth + script, **options).new_page()
             page.goto(server.url + path)
             shown(page)
             return page
 
         for stop in stops():
-            if not stop.questions or (names and stop.name not in names):
-                continue
-            try:
+            if stop.questions and (not names or stop.name in names):
                 page = opened(visit, stop)
                 if what == "lists":
                     print(*(f"{name} {value}" for name, value in listed(page, stop).items()), sep=", ", flush=True)
                 else:
-                    for id, depth, step, part, text in leaks(page, stop):
-                        print(f"{stop.name}: {id}: {depth} step {step}, {part}: {text[:150]!r}", flush=True)
-            except Exception as error:  # noqa: BLE001
-                print(stop.name, "FAILED", str(error)[:300], flush=True)
-            finally:
+                    print(*(f"{stop.name}: {leak}" for leak in leaks(page, stop)), sep="\n", flush=True)
                 page.context.close()
         browser.close()
     server.stop()

@@ -50,7 +50,8 @@
       .filter(one => !under(one))
       .map(({ text }) => text);
   };
-  const PARTS = '.opening, .narration, .clock .title, .clock output, .sub, .strip, .picture, .tabs, .drawer, .pane.side';
+  const PARTS =
+    '.opening, .narration, .clock .title, .clock output, .sub, .strip, .picture, .tabs, .drawer, .pane.side';
   window.seen = () => {
     const root = document.querySelector('.wg'),
       blurred = (root.dataset.veils ?? '').includes('picture'),
@@ -61,7 +62,8 @@
         lists = new Set([...node.querySelectorAll('select')].map(list => list.innerText));
       const [said] = node.matches('.narration') ? node.children : [];
       if (said?.textContent.trim() && !said.innerText.trim()) found.push([part, '(hidden)']);
-      for (const line of node.innerText.split('\n')) if (line.trim() && !lists.has(line)) found.push([part, line.trim()]);
+      for (const line of node.innerText.split('\n'))
+        if (line.trim() && !lists.has(line)) found.push([part, line.trim()]);
       for (const one of node.querySelectorAll('svg text')) if (shows(one)) found.push([part, one.textContent]);
       for (const canvas of node.querySelectorAll('canvas'))
         if (shows(canvas)) found.push(...painted(canvas).map(text => [`${part} canvas`, text]));

@@ -46,6 +46,7 @@ export function makeGuide(app) {
   /** @type {story.Question[]} */ let questions = [];
   /** @type {Poll} */ let poll = null; // the question to the class
   /** @type {any} */ let given = null; // this browser's answer to the class
+  /** @type {any} */ let shownPoll = null; // the number of the poll whose answer it has shown
   let at = 0,
     tries = 0, // wrong answers to this question
     walked = false, // the reader has stepped since it was asked
@@ -126,7 +127,8 @@ export function makeGuide(app) {
     draw();
     goTo();
   };
-  const choose = (/** @type {string} */ picture) => stage.choosePicture(picture || stage.content.pictures?.[0]?.id);
+  const choose = (/** @type {string} */ picture) =>
+    stage.choosePicture(picture || stop?.picture || stage.content.pictures?.[0]?.id);
   // The step of an open question.
   const goTo = () => {
     const question = questions[at];
@@ -249,8 +251,10 @@ export function makeGuide(app) {
     if (!poll.open && isNew) return; // it was over before this browser came
     show(true);
     if (at !== n || (poll.open && isNew)) turn(n);
-    if (!poll.open) reveal(questions[n], given);
-    else if (isNew) ask.note('This question is for the whole class. Answers have no names.');
+    if (!poll.open) {
+      shownPoll = poll.number;
+      reveal(questions[n], given);
+    } else if (isNew) ask.note('This question is for the whole class. Answers have no names.');
   };
 
   const deafen = listen(document, 'keydown', event => {
@@ -299,6 +303,7 @@ export function makeGuide(app) {
       at = Math.max(0, at);
       draw();
       if (poll?.open) takePoll(null, room.state().leads);
+      else if (poll && poll.number === shownPoll) takePoll(poll, room.state().leads); // led to the answer's picture
     },
     unmount() {
       for (const end of [votes.unmount, deafen, unclass, unpick, unstep]) end();

@@ -3,7 +3,8 @@
 import { canvasView } from '../core/canvas.js';
 import { filled } from '../core/follow.js';
 import { element, exact, matrixImage, rgb, short, signed, smallText, spanOf, theme, widest } from '../core/paint.js';
-import { cut, reverseLayout, reverseMarks } from './reverse_marks.js';
+import { reverseLayout, reverseMarks } from './reverse_marks.js';
+import { cut } from './reverse_rule.js';
 
 /** @type {Picture<backward.ReverseMeta>} */
 export default function (host, { meta, columns: { numbers } }, context) {
@@ -12,7 +13,8 @@ export default function (host, { meta, columns: { numbers } }, context) {
     HAND = meta.frames.length - 1,
     images = new Map();
   /** @type {ReturnType<typeof reverseLayout>} */ let at;
-  let said = '';
+  let said = '',
+    known = { thing: '', step: 0 }; // what is under the hand, and since which step
 
   /** @param {string} part @param {number} tile */
   const image = (part, tile) => {
@@ -88,7 +90,9 @@ export default function (host, { meta, columns: { numbers } }, context) {
       return at.height;
     },
     marks: (/** @type {{step: number, paint: Paint, at: Thing | null}} */ { step, paint, at: thing }) => {
-      const under = pickedOf(thing),
+      const key = JSON.stringify(thing);
+      if (key !== known.thing) known = { thing: key, step };
+      const under = known.step === step ? pickedOf(thing) : null, // a step forgets the number before it
         picked = under && parts[under.part].seen[step] ? under : step === HAND ? largest() : null,
         small = at.narrow ? smallText(at.em) : 1.1 * at.em,
         wide = (/** @type {string} */ text, bold = false) =>
@@ -103,7 +107,7 @@ export default function (host, { meta, columns: { numbers } }, context) {
     'div',
     { class: 'of-hand' },
     element('span', {}, meta.gradient),
-    element('span', { class: 'from' }, 'Colour: the numbers of the run, blue below zero, orange above.'),
+    element('span', { class: 'from' }, 'blue: below zero, orange: above'),
   );
   host.append(element('div', { class: 'below-hand' }, foot));
   return {

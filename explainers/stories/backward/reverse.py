@@ -28,7 +28,7 @@ MADE = {  # phase -> the part that it makes
     "keys": "dK",
 }
 PHASES = ("forward", "arrives", "kept", "scores", "weights", "price", *[*MADE][2:], "next", "hand")
-READS = {product.made: product.reads for product in gradients.PRODUCTS}
+READS: dict[str, tuple[str, ...]] = {product.made: product.reads for product in gradients.PRODUCTS}
 READS |= {"O": ("P", "V"), "P": ("S", "LSE"), "delta": ("dO", "O"), "dS": ("P", "dP", "delta")}
 LONG, WIDE, ITEM = 16_384, 128, 2  # tokens, head_dim and bytes of a number, of the price of P
 FLOP_OF_EXP = 16  # fp32 FLOP in the time of an exponential: 256 FLOP and 16 exponentials a clock on an SM of sm_90
@@ -37,11 +37,12 @@ FLOP_OF_EXP = 16  # fp32 FLOP in the time of an exponential: 256 FLOP and 16 exp
 class Part(TypedDict):
     """A matrix of the picture.
 
-    said: its name in words. formula: after its name, at the step that makes it.
-    scaled: whether its numbers have the factor `scale`, as those of S do.
+    said: its name in words.
+    formula: in place of its name, at its own step.
+    scaled: whether its numbers have the factor `scale`, as S has.
     rows, columns: the names of its axes.
     windows: of each tile: its first number in the column `numbers`, its rows, columns, first row and first column.
-    reads: the parts that it is made of.
+    reads: its inputs.
     seen: at each step, whether it is there.
     notes: at each step, a word next to its name.
     """
@@ -70,7 +71,7 @@ class ReverseMeta(TypedDict):
     """The fields of the view `reverse`.
 
     tile: at each step, the number of the tile of queries.
-    made: at each step, the part that it makes, or "".
+    phases: the name of each step. made: at each step, its part, or "".
     tiles: of each tile, its queries and keys in words.
     price: for the step `price_at`, or None.
     hand: the sentences under a hand. {name} stands for a value.
@@ -79,6 +80,7 @@ class ReverseMeta(TypedDict):
     frames: list[Frame]
     parts: dict[str, Part]
     tile: list[int]
+    phases: list[str]
     made: list[str]
     tiles: list[str]
     price: Price | None
@@ -104,6 +106,7 @@ def views(run: Run, walk: Walk) -> list[stage.View]:
         "frames": WORDS.frames(rows, {"price": price}),
         "parts": parts,
         "tile": [int(phases.index("next") <= at) if "next" in phases else 0 for at in range(len(phases))],
+        "phases": phases,
         "made": [MADE.get(phase, "") for phase in phases],
         "tiles": [WORDS.say("tile", one | {"head": f"head {walk.head}, " if heads else ""}) for one in said],
         "price": _price(price) if price else None,
@@ -115,9 +118,8 @@ def views(run: Run, walk: Walk) -> list[stage.View]:
 
 
 def steps_of(view: stage.View) -> dict[str, int]:
-    """Part -> the step that makes it. next: the last step but one."""
-    made = {part: step for step, part in enumerate(view.meta["made"]) if part}
-    return made | {"next": len(view.meta["made"]) - 2}
+    """Phase -> its step."""
+    return {phase: step for step, phase in enumerate(view.meta["phases"])}
 
 
 def _tiles(walk: Walk) -> list[Row]:
