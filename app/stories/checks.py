@@ -9,7 +9,7 @@ from app.parts.story import Story
 from explainers.story.stage import Stage, View
 from kernels.catalog import current
 
-KEPT = ("name", "number", "title", "shelf", "idea", "wins", "story")  # of a stop in the summary
+KEPT = ("name", "number", "title", "shelf", "idea", "wins", "source", "story")  # of a stop in the summary
 
 
 def subject(page: Page, state: State, backend: str) -> str:
@@ -28,7 +28,12 @@ def make(subject: str) -> Stage:
         ],
         "papers": papers(),
     }
-    return Stage("", [], [View("checks", "checks", "The checks", meta)], summary="Seven questions, with new numbers.")
+    return Stage(
+        "",
+        [],
+        [View("checks", "checks", "The checks", meta)],
+        summary="The seven questions of the course, with new numbers.",
+    )
 
 
 def _check(check: course.Check) -> dict[str, object]:

@@ -26,7 +26,7 @@ def subject(page: Page, state: State, backend: str) -> Row:
 STORY = story_of(
     story.STORY,
     path="online_softmax",
-    title="Online softmax",
+    title="One pass",
     look="Watch the running max m. When a tile brings a larger score, the kernel corrects the sum l and the output O. "
     "So a row needs one pass over its keys, and no score is stored.",
     page=page,

@@ -37,7 +37,7 @@ def kernels_tab(row: Row) -> list[Block]:
 STORY = story_of(
     story.STORY,
     path="registers",
-    title="Registers",
+    title="In registers",
     look="Each lane keeps its own scores and weights in registers. Neighbouring lanes share a row, and find its "
     "max and its sum by shuffles.",
     page=page,

@@ -58,7 +58,7 @@ def _code() -> str:
     """A hash of our code, of the user's families and of the installed packages."""
     digest = hashlib.sha256()
     for folder in (*(ROOT / part for part in ("app", "explainers", "kernels")), *folders()):
-        for path in sorted(folder.rglob("*.py")):
+        for path in sorted(path for kind in ("py", "toml") for path in folder.rglob(f"*.{kind}")):
             digest.update(path.read_bytes())
     packages, compiler = sorted({(d.name, d.version) for d in metadata.distributions()}), ""
     with contextlib.suppress(WarpglassError, OSError):

@@ -146,6 +146,22 @@ class TilingFrame(Frame):
     reads: dict[str, float]  # tensor -> how often the step reads each byte of its part in shared memory
 
 
+class Heights(TypedDict):
+    """Heights of a query tile, for the reader's hand.
+
+    name: of the choice.
+    now: its value.
+    said: the reads of K in the whole head, in a sentence, or "".
+    since: the step that shows them.
+    """
+
+    name: str
+    values: list[int]
+    now: int
+    said: str
+    since: int
+
+
 class MatricesMeta(TypedDict):
     """The fields of the view `matrices`.
 
@@ -172,6 +188,7 @@ class MatricesMeta(TypedDict):
     blocks: list[list[int]]  # [first row, last row, first column, last column, block] of each block's part of O
     causal: bool
     frames: list[TilingFrame]
+    heights: NotRequired[Heights]
 
 
 class GridFrame(Frame):

@@ -2,8 +2,9 @@
 // the CPU shim (simt/bulk_store.h) it is plain C++.
 //
 //   tma_store(smem, map, c0, c1, c2, c3)   one thread requests the copy of a box, the counterpart of tma_load. c0 is
-//                                the innermost coordinate. Elements past the tensor's edges are not written. Before it,
-//                                each writing thread calls fence_shared, and a barrier follows.    UTMASTG
+//                                the innermost coordinate. Elements past the tensor's far edges are not written, and no
+//                                coordinate is below 0. Before it, each writing thread calls fence_shared, and a
+//                                barrier follows.    UTMASTG
 //   tma_store_end()              closes this thread's group of requests    UTMACMDFLUSH
 //   tma_store_wait()             waits until all tma_stores of this thread have read shared memory. It comes before the
 //                                next write there, and before the end of the block.    DEPBAR

@@ -1,7 +1,7 @@
 """The fastest kernel by problem: kernels and constants take turns on a grid of sizes. In recordings/data/choice/.
 
 The operators read this table (kernels/ops/choice.py). A case is a problem. Its participants are kernels with their
-VARIANTS of constants. The project's one rule (core/tolerance.py) judges each of them. A first short turn leaves out
+VARIANTS of constants. The project's one rule (core/tolerance.py) judges each one. A first short turn leaves out
 those that take SLOWER times as long as the fastest one. An exact build, whose largest weight of a row is exactly 1,
 meets only exact ones there, since operators take no others. The rest takes ROUNDS turns of SECONDS on a chip at work
 (load.in_turns). A kernel that is done before the host enqueues the next one measures the host there. So the first turn,

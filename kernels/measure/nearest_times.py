@@ -1,5 +1,6 @@
 """The time of a kernel for a problem by recordings: that of its nearest recorded problem, scaled by the ratio of the
-work. A kernel without a time of the bench has those of its exact builds in the table of choices."""
+work. Operators take only exact builds, so the table of choices replaces times of the bench of builds that may round.
+It also has the times of a kernel without a time of the bench."""
 
 import json
 import math
@@ -71,12 +72,20 @@ def _times(spec: KernelSpec, device: str) -> Iterator[Time]:
         return
     rows, where = found
     own = rows[(rows["name"] == spec.name) & (rows["code_hash"] == spec.code_hash) & (rows["status"] == "ok")]
+    rounds = [_may_round(spec, *pair) for pair in zip(own.problem, own.settings)]
+    exact = _of_choices(spec, where.device, tuple(where.roofs.items())) if own.empty or any(rounds) else []
     columns = ("problem", "tflops", "median_us", "roof", "roof_percent")
-    for problem, tflops, us, roof, percent in zip(*(own[name] for name in columns)):
-        flops = float(tflops) * float(us) * 1e6 if tflops == tflops else 0.0
-        yield json.loads(problem), flops, float(us), str(roof), float(percent)
-    if own.empty:
-        yield from _of_choices(spec, where.device, tuple(where.roofs.items()))
+    for rounded, problem, tflops, us, roof, percent in zip(rounds, *(own[name] for name in columns)):
+        if not (rounded and exact):
+            flops = float(tflops) * float(us) * 1e6 if tflops == tflops else 0.0
+            yield json.loads(problem), flops, float(us), str(roof), float(percent)
+    yield from exact
+
+
+def _may_round(spec: KernelSpec, problem: str, settings: object) -> bool:
+    """Whether a recorded build may round a row's largest weight."""
+    chosen = dict(choices.pairs_of(str(settings or "")))
+    return spec.may_round(spec.problem_type(**json.loads(problem)), spec.settings(chosen))
 
 
 @of_recordings(lru_cache(maxsize=64))

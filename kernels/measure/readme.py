@@ -284,18 +284,26 @@ def _dense() -> str:
     wrong = made[(made.status == "wrong") | made.peer_status.isin(["wrong", "less accurate"])]
     if len(wrong):
         sentences.append(f"{len(wrong)} rows have no time or a less accurate peer. How fast shows each reason.")
+    sentences.append("In a row, a kernel that has not met the fastest peer comes later.")
     heads = ["problem", "fastest kernel", "peer", "kernel, peer", "sustained ratio (least to largest)", "MHz, W"]
     heads += ["rested ratio", "other kernels, ratio"]
     rows = []
     for text in _wanted(DENSE):
-        here = claimed[claimed.problem == text].sort_values("ratio", ascending=False)
+        here = claimed[claimed.problem == text]
         if here.empty:
             continue
-        best, others = here.iloc[0], here.iloc[1:]
+        ordered = here.assign(met_it=here.peer == here.peer[here.peer_us.idxmin()])
+        ordered = ordered.sort_values(["met_it", "ratio"], ascending=False)
+        best, others = ordered.iloc[0], ordered.iloc[1:]
         cells = [_problem(json.loads(text)), f"`{best['name']}`", _peer(best.peer), *_duel(best)]
-        rows.append([*cells, ", ".join(f"`{name}` {ratio:.3f}" for name, ratio in zip(others["name"], others.ratio))])
+        rows.append([*cells, ", ".join(_other(row, best.peer) for _, row in others.iterrows())])
     sentences.append(f"The table shows {len(rows)} of the {claimed.problem.nunique()} problems.")
     return "\n".join([f"{where.device}, {where.dates}.", *sentences, "", *_markdown(heads, rows)])
+
+
+def _other(row: pd.Series, peer: str) -> str:
+    """A kernel with its ratio, and with its peer if this is not `peer`."""
+    return f"`{row['name']}` {row.ratio:.3f}" + (f" to {_peer(row.peer)}" if row.peer != peer else "")
 
 
 def _duel(row: pd.Series) -> list[str]:

@@ -53,8 +53,8 @@ class Provenance:
 
     @property
     def dates(self) -> str:
-        """The dates of the rows. Those of `earlier` stayed when the table was last measured."""
-        return " and ".join([*self.more.get("earlier", ()), self.date])
+        """The dates of the rows. Those of `earlier` stayed in a new measurement, and those of `later` joined one."""
+        return " and ".join([*self.more.get("earlier", ()), self.date, *self.more.get("later", ())])
 
     @classmethod
     def from_json(cls, said: dict[str, Any]) -> "Provenance":

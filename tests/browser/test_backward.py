@@ -43,3 +43,19 @@ def test_the_picture_the_sums_and_the_check_show_the_numbers_of_the_run(visit):
     check.get_by_label(re.compile("query|key")).fill("0")
     check.get_by_label("change").fill("nothing")
     assert "Choose a number between -1 and 1, not 0." in check.get_by_role("alert").inner_text()
+
+
+def test_a_number_shows_the_row_and_the_column_that_made_it(visit):
+    page, made = visit("/backward?stop=backward&backend=cpu"), open_page(LINK).stage
+    view = next(view for view in made.views if view["id"] == "reverse")
+    part = view["meta"]["parts"]["dQ"]
+    assert count(page) == len(view["meta"]["frames"]) == 14
+    go_to(page, 10)
+    first, _, columns, row0, column0 = part["windows"][0]
+    value = view["columns"]["numbers"][first + 3 * columns + 5]
+    said = hover(page, "In reverse", tensor="dQ", query=row0 + 3, dim=column0 + 5)
+    assert np.float32(said.split("= ")[1]) == np.float32(value)
+    told = page.locator(".wg .sentence").inner_text()
+    assert told.startswith(f"dQ[{row0 + 3}, {column0 + 5}] = ") and f"row {row0 + 3} of dS, times column" in told
+    go_to(page, 0)
+    assert "dQ[" not in page.locator(".wg .sentence").inner_text()

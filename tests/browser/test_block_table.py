@@ -86,17 +86,55 @@ def test_hovering_a_token_gives_its_addresses_and_shuffled_pages_change_them_and
     assert text.startswith("dim 3: O = ") and np.float32(text.split(" = ")[1]) == o[3]
 
 
-def test_the_calculator_follows_what_is_typed_and_refuses_heads_that_do_not_divide(visit):
-    page = visit("/block_table?view=heads&backend=cpu")
-    sizes = page.locator(".wg .sizes .size b")
-    expect(sizes).to_have_text(["1 GiB", "256 MiB", "32 MiB"])
-    page.evaluate("window.clock.cover({covers: [{part: 'size'}]})")  # while a question asks for it
-    expect(sizes).to_have_text(["?", "?", "?"])
-    page.evaluate("window.clock.cover({covers: []})")
-    page.get_by_role("spinbutton", name="Sequences").fill("64")
-    expect(sizes).to_have_text(["64 GiB", "16 GiB", "2 GiB"])
-    page.get_by_role("spinbutton", name="KV heads").fill("5")
-    expect(page.locator(".wg .sizes .note.bad")).to_contain_text("must be a multiple of KV heads")
+def headline(page):
+    return page.locator(".wg .narration .sentence")
+
+
+def test_a_drag_along_the_sequence_gives_the_place_of_each_token(visit):
+    page = visit("/block_table?view=walk&scenario=churn&backend=cpu&picture=pages&step=6")
+    problem = run_here("churn", item=4).request.problem
+    slider = page.locator(".hands input.wide")
+    for token in (37, 0, 15, 16):
+        slider.fill(str(token))
+        place = int(problem.layout.k_offsets(problem.block_tables[1][token // 16], 0, token % 16)[0])
+        expect(page.locator(".of-hand")).to_contain_text(f"key at byte {place:,}")
+    expect(headline(page)).to_contain_text("The next page can be anywhere")
+    slider.focus()
+    page.keyboard.press("ArrowRight")  # the key belongs to the slider
+    assert slider.input_value() == "17" and step_of(page) == 5
+    x, y = point_at(page, "Pages", own=3)
+    page.mouse.move(x, y)
+    page.mouse.down()
+    page.mouse.move(*point_at(page, "Pages", own=40), steps=5)
+    page.mouse.up()
+    assert slider.input_value() == "40"
+    page.mouse.click(*point_at(page, "Pages", of="E", token=20))  # in memory
+    assert slider.input_value() == "20"
+
+
+def test_the_contexts_of_the_reader_have_recorded_times(visit):
+    page = visit("/block_table?view=partitions&scenario=one_long&backend=cpu&picture=split&step=5")
+    slider, chips = page.locator(".hands input.wide"), page.locator(".hands .chip")
+    slider.fill(slider.get_attribute("max"))
+    expect(headline(page)).to_contain_text("times as fast")
+    slider.fill("0")
+    expect(headline(page)).to_contain_text("One partition each")
+    chips.nth(1).click()
+    slider.fill(slider.get_attribute("max"))
+    expect(headline(page)).to_have_text("V2 loses: V1 already fills the SMs, and merging costs time.")
+    expect(page.locator(".of-hand")).to_contain_text("recorded on H200")
+
+
+def test_fewer_kv_heads_hold_less_and_ask_for_as_much(visit):
+    page = visit("/block_table?view=heads&backend=cpu&picture=sharing&step=4")
+    slider = page.locator(".hands input.wide")
+    slider.fill("0")
+    expect(headline(page)).to_have_text("32 times as many tokens fit. The reads stay as they were.")
+    page.wait_for_timeout(800)
+    assert f"holds: {32 * 2**20:,} bytes" in hover(page, "Grouped heads", part="size", size="held")
+    assert f"{2**30:,} bytes" in hover(page, "Grouped heads", part="size", size="asked")
+    slider.fill("5")
+    expect(headline(page)).to_have_text("Each query head has a KV head of its own: nothing is saved.")
 
 
 def test_a_link_opens_the_same_walk_at_the_same_step(visit, server):

@@ -355,9 +355,12 @@ def test_the_checks_are_asked_and_one_sentence_of_each_stop_is_saved(visit):
     asked = cards.count()
     assert asked == len(checks()) == 7
     for n, card in enumerate(cards.all()):
-        card.locator(".option").nth(n % 3).click()
+        for option in card.locator(".option").all()[n % 3 :]:
+            if card.get_attribute("data-state") == "open":
+                option.click()
         state = card.get_attribute("data-state")
-        assert card.locator(".reply").inner_text().startswith("Right." if state == "right" else "Not this.")
+        start = "Right." if state == "right" else "The right answer has a tick."
+        assert card.locator(".reply").inner_text().startswith(start)
     right = page.locator('.wg .checks [data-state="right"]').count()
     expect(page.locator(".wg .checks .result")).to_have_text(f"{right} of {asked} are right.")
     page.locator(".wg .checks summary").click()

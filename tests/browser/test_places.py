@@ -16,7 +16,7 @@ def thing(page, level):
 def test_a_memory_recedes_to_its_distance_and_its_number_needs_the_wait(visit):
     page = visit(PICTURE)
     before = thing(page, 1)["x"], thing(page, 3)["x"], thing(page, 4)["x"]
-    assert before[0] == before[1]  # not known yet: all are as far
+    assert abs(before[0] - before[1]) < 5  # not known yet: all are as far
     page.keyboard.press("ArrowRight")
     page.wait_for_timeout(1500)
     assert thing(page, 1)["x"] < before[0] / 2 and thing(page, 3)["x"] == before[1]
@@ -51,4 +51,4 @@ def test_without_motion_the_numbers_are_there_at_once(visit):
     before = thing(page, 1)["x"]
     page.keyboard.press("ArrowRight")
     page.wait_for_timeout(100)
-    assert thing(page, 1)["x"] < before / 2
+    assert thing(page, 1)["x"] < before - 200

@@ -5,15 +5,16 @@ import { calm, filled, makeLoop } from '../core/follow.js';
 import { button, element } from '../core/paint.js';
 import { EASE } from '../core/tween.js';
 import { BUCKETS_KINDS, bucketsLayout, bucketsMarks } from './buckets_marks.js';
-import { access, BANKS, LANES, READS, WIDTHS } from './buckets_rule.js';
+import { access, BANKS, LANES, WIDTHS } from './buckets_rule.js';
 
 const TOPPLE = 900; // ms from one pile to another
 const RAIN = 500, // ms of a word's fall,
   AFTER = 22; // and between two lanes
-const TURN = 85; // ms of a turn when the banks give their words
+const OUT = 600; // ms in which the padding sticks out, before the rows wrap
+const TURN = 110; // ms of a turn when the banks give their words
 const REST = 4; // turns in which the last number is seen
-/** @type {Record<string, string>} */
-const NAMES = { column: 'one column', same: 'one word', quad: '128 bits' };
+const AGAIN = 3; // how often the banks give their words at the step about it
+const NAMES = { column: 'one column', same: 'one word' };
 
 const plural = (/** @type {number} */ turns) => `${turns} ${turns === 1 ? 'turn' : 'turns'}`;
 /** @type {(a: number, b: number) => number} */
@@ -38,45 +39,47 @@ export default function (host, { meta }, context) {
   const { frames, words: texts, gain } = meta,
     { clock } = context,
     [ASKS, FALLS, TURNS, HAND] = frames.keys(),
-    /** @type {import('./buckets_rule.js').Ask} */ start = { read: 'column', xor: false, width: BANKS, column: 0 };
+    /** @type {import('./buckets_rule.js').Ask} */ start = { read: 'column', xor: false, width: BANKS };
   let ask = { ...start },
     now = access(ask),
     note = '', // of a switch that changed the width
     /** @type {Map<string, any>} */ blocks = new Map(),
-    /** @type {{kind: 'rain' | 'topple' | 'read', begun: number, from: any} | null} */ motion = null,
+    /** @type {{kind: 'rain' | 'topple' | 'read', begun: number, from: any, out: number} | null} */ motion = null,
+    arrived = -1, // at which step
+    again = 0, // how often the banks give their words still
     top = 0; // the height of the tallest pile on its way, in layers
-  const drawn = { width: BANKS, swap: 0 }; // of memory, on its way
+  const drawn = { width: BANKS, swap: 0, out: 0 }; // of memory, on its way
   /** @type {ReturnType<typeof bucketsLayout>} */ let at;
 
   // ---- motion ----
-  /** A block is known by its row and its place among the words of this row's lane: it keeps its name as it moves. */
+  /** A block is known by its row: it keeps its name as it moves. */
   function arrange() {
     const next = new Map(),
-      seen = new Map(),
-      first = ask.read === 'quad' ? ask.column - (ask.column % 4) : ask.column;
+      before = (/** @type {string} */ id) => blocks.get(id) ?? {};
     for (const word of now.words) {
       const row = word.lanes[0],
-        n = seen.get(row) ?? 0,
-        id = `${row}-${n}`;
-      seen.set(row, n + 1);
-      const { x, y } = blocks.get(id) ?? {};
-      next.set(id, { ...word, id, n, row: ask.read === 'same' ? 0 : row, column: first + n, x, y, alpha: 1 });
+        id = `${row}`,
+        { x, y, late: was = word.late } = before(id);
+      next.set(id, { ...word, id, row, x, y, was, alpha: 1 });
     }
     blocks = next;
   }
-  const goal = (/** @type {any} */ block) => [at.x(block.bank), at.pileY(block.layer)];
+  const goal = (/** @type {any} */ block) => [at.x(block.bank), at.pileY(block.turn)];
   function begin(/** @type {'rain' | 'topple' | 'read'} */ kind) {
     if (kind === 'read') settle();
-    motion = { kind, begun: performance.now(), from: { ...drawn, top } };
+    const out = kind === 'topple' && drawn.width === BANKS && now.width > BANKS && !calm() ? OUT : 0;
+    motion = { kind, begun: performance.now() + out, from: { ...drawn, top }, out };
     for (const block of blocks.values())
       block.from =
-        kind === 'rain' || block.x === undefined ? [at.x(block.bank), at.wordY(block.word)] : [block.x, block.y];
+        kind === 'rain' || block.x === undefined
+          ? [at.x(block.bank), at.wordY(block.word, now.width)]
+          : [block.x, block.y];
     loop.wake();
   }
   /** The end of a motion: everything where it belongs. */
   function settle() {
     for (const block of blocks.values()) [block.x, block.y, block.alpha] = [...goal(block), 1];
-    Object.assign(drawn, { width: now.width, swap: ask.xor ? 1 : 0 });
+    Object.assign(drawn, { width: now.width, swap: ask.xor ? 1 : 0, out: 0 });
     top = now.turns;
     motion = null;
   }
@@ -86,8 +89,13 @@ export default function (host, { meta }, context) {
     return more;
   });
   function advance(/** @type {number} */ time) {
-    const { kind, begun, from } = /** @type {NonNullable<typeof motion>} */ (motion),
+    const { kind, begun, from, out } = /** @type {NonNullable<typeof motion>} */ (motion),
       t = time - begun;
+    if (t < 0 && out) {
+      drawn.out = EASE.both(within(1.6 * (1 + t / out))); // the padding of each row sticks out
+      return true;
+    }
+    drawn.out = 0;
     if (kind === 'read') return read(t);
     const share = calm() ? 1 : within(t / (kind === 'rain' ? RAIN + AFTER * LANES : TOPPLE)),
       eased = EASE.both(share);
@@ -96,7 +104,7 @@ export default function (host, { meta }, context) {
     if (kind === 'topple') top = mix(from.top, now.turns, eased);
     else {
       const down = [...blocks.values()].filter(({ lanes }) => t > AFTER * lanes[0] + 0.8 * RAIN);
-      top = Math.max(0, ...down.map(({ layer }) => layer + 1));
+      top = Math.max(0, ...down.map(({ turn }) => turn + 1));
     }
     for (const block of blocks.values()) {
       const own = (t - AFTER * block.lanes[0]) / RAIN;
@@ -110,39 +118,51 @@ export default function (host, { meta }, context) {
     }
     if (share < 1) return true;
     settle();
-    return false;
+    if (kind !== 'rain' || clock.step !== TURNS || again <= 0) return false;
+    begin('read');
+    return true;
   }
   /** In each turn every bank gives its lowest word. Then the words fall again. */
   function read(/** @type {number} */ t) {
     const turn = Math.floor(t / TURN),
       part = calm() ? 0 : EASE.both(within((t / TURN - turn) * 1.6));
     for (const block of blocks.values()) {
-      const left = block.layer - turn;
+      const left = block.turn - turn;
       block.alpha = left < 0 ? 0 : left === 0 ? 1 - part : 1;
       block.y = at.pileY(Math.max(0, left - (left > 0 ? part : 0)));
     }
     top = Math.min(now.turns, turn + 1);
-    if (turn >= now.turns + REST) begin('rain');
+    if (turn >= now.turns + REST) {
+      begin('rain');
+      again--;
+    }
     return true;
   }
 
   // ---- picture ----
   function marks(/** @type {{paint: Paint, at: any}} */ { paint, at: thing }) {
-    const fallen = clock.step !== ASKS,
-      highest = Math.max(...now.words.map(({ layer }) => layer)),
-      high = new Set(now.words.filter(({ layer }) => layer === highest).map(({ bank }) => bank)),
+    const asks = clock.step === ASKS,
+      highest = Math.max(...now.words.map(({ turn }) => turn)),
+      high = new Set(now.words.filter(({ turn }) => turn === highest).map(({ bank }) => bank)),
       first = Math.min(...high),
       next = Array.from({ length: BANKS }, (_, n) => first + n).findIndex(bank => !high.has(bank)),
       tallest = next > 0 && next < 8 ? first + next - 1 : first, // the last of a few towers side by side
       reads = motion?.kind === 'read',
-      turns = motion?.kind === 'topple' ? now.turns : Math.round(top); // never a number between two
+      sticks = drawn.out > 0, // then the words are still where they were
+      turns = motion?.kind === 'topple' && !sticks ? now.turns : Math.round(top); // never a number between two
     return bucketsMarks(
       at,
       {
-        ...{ ask, ...drawn, fallen, tallest, blocks: [...blocks.values()] },
+        ...{
+          ask,
+          ...drawn,
+          asks,
+          tallest,
+          blocks: [...blocks.values()].map(one => (sticks ? { ...one, late: one.was } : one)),
+        },
         top: reads ? now.turns : top,
         says: reads ? `turn ${turns} of ${now.turns}` : turns ? plural(turns) : '',
-        bad: turns > now.ideal,
+        bad: turns > 1,
         lane: thing?.lane ?? null,
       },
       paint,
@@ -154,28 +174,24 @@ export default function (host, { meta }, context) {
     filled(texts[name], values);
   /** The sentence in place of the step's, or "". */
   function sentence() {
-    if (clock.step !== HAND || JSON.stringify(ask) === JSON.stringify(start)) return '';
+    if (clock.step < HAND || JSON.stringify(ask) === JSON.stringify(start)) return '';
     const { turns, width } = now,
       values = { turns: plural(turns), width, factor: common(width, BANKS) };
     if (note) return fill(note, values);
     if (ask.read === 'same') return fill('same', values);
-    if (ask.read === 'quad') return fill(turns === now.ideal ? 'quad' : 'quad_slow', values);
     if (ask.xor) return fill('xor', values);
     return fill(width === BANKS ? 'aligned' : values.factor === 1 ? 'odd' : 'shared', values);
   }
   function speak() {
     clock.tell('said', sentence());
-    const { step } = READS[ask.read];
-    Object.assign(width, { min: Math.ceil(WIDTHS[0] / step) * step, max: WIDTHS[1], step });
     width.value = now.width;
     widthIs.textContent = now.width;
     width.disabled = ask.xor;
     width.setAttribute('aria-valuetext', `rows of ${now.width} words: ${plural(now.turns)}`);
     xor.checked = ask.xor;
-    column.value = ask.column;
     for (const one of reads.children) one.setAttribute('aria-pressed', String(one.dataset.read === ask.read));
-    controls.toggleAttribute('inert', clock.step !== HAND);
-    told.textContent = clock.step === HAND ? gain : ''; // the cure comes after the fault
+    controls.toggleAttribute('inert', clock.step < HAND);
+    told.textContent = clock.step >= HAND ? gain : ''; // the cure comes after the fault
   }
 
   // ---- hands ----
@@ -184,29 +200,29 @@ export default function (host, { meta }, context) {
     ask = { ...ask, ...to };
     now = access(ask);
     // a switch never changes a value silently
-    note = 'width' in to || now.width === before ? '' : ask.xor ? 'now_xor' : 'now_wide';
+    note = 'width' in to || now.width === before ? '' : 'now_xor';
     ask.width = now.width;
     arrange();
     speak();
     if (calm()) settle();
     begin('topple');
   }
-  const width = element('input', { type: 'range', class: 'wide', 'aria-label': 'words of a row' }),
+  const width = element('input', {
+      ...{ type: 'range', class: 'wide', min: WIDTHS[0], max: WIDTHS[1], step: 1, 'aria-label': 'words of a row' },
+    }),
     widthIs = element('output'),
     told = element('span'),
     xor = element('input', { type: 'checkbox' }),
-    column = element('input', { type: 'range', min: 0, max: WIDTHS[0] - 1, step: 1, 'aria-label': 'column' }),
     reads = element(
       'span',
       { class: 'choices', role: 'group', 'aria-label': 'What the lanes read' },
-      ...Object.keys(READS).map(name =>
-        button(NAMES[name], () => change({ read: /** @type {any} */ (name) }), { class: 'chip', 'data-read': name }),
+      ...Object.entries(NAMES).map(([name, text]) =>
+        button(text, () => change({ read: /** @type {any} */ (name) }), { class: 'chip', 'data-read': name }),
       ),
     ),
     give = button('Read it', () => begin('read'));
   width.oninput = () => change({ width: Number(width.value) });
   xor.onchange = () => change({ xor: xor.checked });
-  column.oninput = () => change({ column: Number(column.value) });
   const label = (/** @type {any[]} */ ...parts) => element('label', {}, ...parts);
   const controls = element(
     'div',
@@ -214,19 +230,20 @@ export default function (host, { meta }, context) {
     label('rows of ', element('b', {}, widthIs), ' words ', width),
     label(xor, ' XOR'),
     reads,
-    label('column ', column),
     give,
   );
 
   // ---- the canvas and the clock ----
   function arrive(/** @type {number} */ step, /** @type {string} */ why) {
-    if (step !== HAND) ask = { ...start };
+    if (step !== arrived) ask = { ...start };
+    arrived = step;
     [now, note] = [access(ask), ''];
     arrange();
     speak();
     settle();
+    again = step === TURNS ? AGAIN : 0;
     if (why !== 'jump' && step === FALLS) begin('rain');
-    else if (why !== 'jump' && step === TURNS) begin('read');
+    else if (step === TURNS && !calm()) begin('read');
     else loop.wake();
   }
   const onStep = (/** @type {any} */ { detail }) => at && arrive(detail.step, detail.why);

@@ -4,28 +4,30 @@ import { Marks } from '../core/kinds.js';
 import { PALETTE, rgb } from '../core/paint.js';
 import { BANKS, COLUMNS, LANES, placeOf } from './buckets_rule.js';
 
-const LINES = 48; // of memory: 32 rows of 48 words
 const WAVES = PALETTE.wavefronts;
+const OVER = 1.6; // banks of room on the right, for padding that sticks out
 
 /** @param {{width: number, height: number, em: number}} size */
 export function bucketsLayout({ width, height, em }) {
   const narrow = width < 600,
-    left = (narrow ? 2.2 : 4.4) * em,
-    head = 1.8 * em,
-    numbers = 1.4 * em, // of the banks, below
+    size = narrow || height < 340 ? em : Math.max(1.1 * em, Math.min(height / 36, width / 72)),
+    left = (narrow ? 2.6 : 5) * size,
+    head = 1.9 * size,
+    numbers = 1.4 * size, // of the banks, below
     free = Math.max(20 * em, height - 2 * head - numbers),
-    pitch = (width - left - 2) / BANKS,
+    pitch = (width - left - 2) / (BANKS + OVER),
     memory = { y: head, h: 0.46 * free },
     piles = { y: memory.y + memory.h + head, h: 0.54 * free },
     floor = piles.y + piles.h,
-    line = memory.h / LINES,
     layer = piles.h / LANES;
   return {
-    ...{ width, em, narrow, left, head, numbers, pitch, memory, piles, floor, line, layer },
+    ...{ width, em: size, narrow, left, head, numbers, pitch, memory, piles, floor, layer },
     cell: Math.max(2, pitch - (narrow ? 1 : 3)),
     x: (/** @type {number} */ bank) => left + bank * pitch,
+    /** Where the line of a word is: with longer rows memory has more lines. */
+    wordY: (/** @type {number} */ word, /** @type {number} */ rowWidth) =>
+      memory.y + (Math.floor(word / BANKS) * memory.h) / Math.max(BANKS, rowWidth),
     pileY: (/** @type {number} */ pile) => floor - (pile + 1) * layer,
-    wordY: (/** @type {number} */ word) => memory.y + Math.floor(word / BANKS) * line,
   };
 }
 
@@ -34,7 +36,6 @@ export function bucketsLayout({ width, height, em }) {
  * @typedef {object} Block a word on its way
  * @property {string} id
  * @property {number} row
- * @property {number} column
  * @property {number} bank
  * @property {number} word
  * @property {boolean} late it waits for another word of its bank
@@ -51,7 +52,8 @@ export function bucketsLayout({ width, height, em }) {
  * @param {number} now.width of a row, on its way
  * @param {number} now.swap of the XOR, on its way from 0 to 1
  * @param {Block[]} now.blocks
- * @param {boolean} now.fallen whether the words are in the banks
+ * @param {number} now.out how far the padding sticks out of its rows
+ * @param {boolean} now.asks whether the words are still in memory
  * @param {number} now.top the height of the tallest pile, on its way
  * @param {number} now.tallest its bank
  * @param {string} now.says the big number
@@ -61,58 +63,109 @@ export function bucketsLayout({ width, height, em }) {
  */
 export function bucketsMarks(at, now, paint) {
   const made = new Marks(at.em),
-    { em, cell, memory, piles } = at,
-    columns = Math.min(COLUMNS, Math.ceil(now.width));
+    { em, cell, memory } = at,
+    columns = Math.min(COLUMNS, Math.ceil(now.width)),
+    line = memory.h / Math.max(BANKS, now.width);
   const wordAt = (/** @type {number} */ row, /** @type {number} */ column) =>
-    row * now.width + column + (placeOf({ ...now.ask, xor: true }, row, column) - column) * now.swap;
-  const laneY = (/** @type {number} */ lane) => at.wordY(lane * now.width) + at.line / 2; // of its row
-  const cellAt = (/** @type {number} */ word) => [at.x(word % BANKS), at.wordY(word), cell, Math.max(1.5, at.line - 1)];
+    row * now.width + column + (placeOf(true, row, column) - column) * now.swap;
+  const wordY = (/** @type {number} */ word) => at.wordY(word, now.width),
+    laneY = (/** @type {number} */ lane) => wordY(lane * now.width) + line / 2, // of its row
+    cellAt = (/** @type {number} */ word) => [at.x(word % BANKS), wordY(word), cell, Math.max(1.5, line - 1)];
+  const padded = Math.floor(now.width + 1e-6) > COLUMNS || now.out > 0;
 
   made.text(
     'memory is',
-    [at.left, 0.7 * at.head],
-    at.narrow ? 'a tile, 32 words a line' : 'A tile in shared memory, 32 words a line. Framed: unused words of a row',
+    [at.left, 0.68 * at.head],
+    at.narrow ? 'tile in shared memory' : 'a tile in shared memory: 32 rows of words (4 bytes)',
     {
       bold: true,
     },
   );
-  made.add('memory', 'tile', [at.left, memory.y, at.width - at.left, memory.h], {
+  if (padded) {
+    const said = at.narrow ? 'unused words' : 'unused words (padding)',
+      right = at.left + BANKS * at.pitch;
+    made.text('unused is', [right, 0.68 * at.head], said, { align: 'right' });
+    const x = right - (at.narrow ? 7.6 : 11.4) * em;
+    made.rect('unused', [x, 0.68 * at.head - 0.75 * em, 0.8 * em, 0.8 * em], { stroke: paint.text });
+  }
+  made.add('memory', 'tile', [at.left, memory.y, BANKS * at.pitch, memory.h], {
     ...{ columns, wordAt, cellAt, light: paint.panel, ink: paint.text, unused: Math.floor(now.width + 1e-6) - COLUMNS },
   });
-  made.text('lanes are', [0, 0.7 * at.head], at.narrow ? 'lane' : 'lanes', { bold: true });
-  for (let lane = 0; lane < LANES; lane += at.narrow ? 8 : 4)
+  if (now.out > 0)
+    for (let lane = 0; lane < LANES; lane++)
+      made.rect(
+        `out ${lane}`,
+        [at.x(BANKS) - (1 - now.out) * at.pitch, wordY(lane * BANKS), cell, Math.max(1.5, line - 1)],
+        {
+          ...{ stroke: paint.text, alpha: now.out },
+        },
+      );
+  made.text('lanes are', [0, 0.68 * at.head], at.narrow ? 'lane' : 'lane', { bold: true });
+  for (let lane = 0; lane < LANES; lane += at.narrow || line < 0.4 * em ? 8 : 4)
     made.text(`lane ${lane}`, [0, laneY(lane) + em / 3], `${lane}`);
   for (const block of now.blocks) {
-    const [x, y, , h] = cellAt(wordAt(block.row, block.column)),
+    const lane = block.lanes[0],
+      [x, y, , h] = cellAt(wordAt(now.ask.read === 'same' ? 0 : block.row, 0)),
       fill = block.late ? PALETTE.wrong : WAVES.now,
-      lane = block.lanes[0],
-      tip = `lane ${block.lanes.length > 1 ? `${lane} to ${block.lanes.at(-1)}` : lane}: word ${block.word} mod 32 = bank ${block.bank}`,
+      all = block.lanes.length > 1,
+      tip = `lane${all ? `s ${lane} to ${block.lanes.at(-1)}` : ` ${lane}`}: word ${block.word} mod 32 = bank ${block.bank}`,
       thing = { datum: { kind: 'word', lane, word: block.word }, tip },
-      [fromX, fromY] = [(at.narrow ? 1.4 : 1.8) * em, laneY(lane)];
-    made.add(`way ${block.id}`, 'line', [fromX, fromY, x - fromX - 1, y + h / 2 - fromY], {
-      ...{ stroke: fill, alpha: now.lane === null ? 0.45 : now.lane === lane ? 1 : 0.1 },
-    });
+      fromX = (at.narrow ? 1.7 : 2.2) * em;
+    for (const from of block.lanes)
+      made.add(`way ${from}`, 'line', [fromX, laneY(from), x - fromX - 1, y + h / 2 - laneY(from)], {
+        ...{ stroke: fill, alpha: now.lane === null ? 0.45 : now.lane === lane ? 1 : 0.1 },
+      });
     made.rect(`asked ${block.id}`, [x, y, cell, h], { fill, ...thing });
   }
-  made.text(
-    'banks are',
-    [at.left, piles.y - 0.55 * em],
-    at.narrow ? 'banks: a word each a turn' : '32 banks: each gives one word a turn',
-    {
-      bold: true,
-    },
-  );
+  addBanks(made, at, now, paint);
+  return made.list;
+}
+
+/** @type {(made: Marks, at: Layout, now: Parameters<typeof bucketsMarks>[1], paint: Paint) => void} */
+function addBanks(made, at, now, paint) {
+  const { em, cell, piles } = at,
+    title = piles.y - 0.55 * em;
+  made.text('banks are', [at.left, title], at.narrow ? '32 banks' : '32 banks: each gives one word a turn', {
+    bold: true,
+  });
+  const key = (
+    /** @type {string} */ id,
+    /** @type {number} */ x,
+    /** @type {string} */ fill,
+    /** @type {string} */ said,
+  ) => {
+    made.rect(`key ${id}`, [x, title - 0.75 * em, 0.8 * em, 0.8 * em], { fill });
+    made.text(`key ${id} is`, [x + 1.1 * em, title], said);
+  };
+  const right = at.left + BANKS * at.pitch;
+  if (!now.asks) {
+    key('first', right - (at.narrow ? 10.5 : 12) * em, WAVES.now, 'first turn');
+    key('late', right - 4.6 * em, PALETTE.wrong, 'waits');
+  }
   for (let bank = 0; bank < BANKS; bank++) {
     made.rect(`bank ${bank}`, [at.x(bank), piles.y, cell, piles.h], {
       ...{ fill: paint.panel, datum: { kind: 'bank', bank }, tip: `bank ${bank}` },
     });
-    if (!(bank % (at.narrow ? 4 : 1)))
-      made.text(`bank ${bank} is`, [at.x(bank) + cell / 2, at.floor + 1.1 * em], `${bank}`, {
-        align: 'center',
-      });
+    if (!(bank % (at.narrow || at.pitch < 1.4 * em ? 4 : 1)))
+      made.text(`bank ${bank} is`, [at.x(bank) + cell / 2, at.floor + 1.1 * em], `${bank}`, { align: 'center' });
   }
-  made.add('floor', 'line', [at.left, at.floor, at.width - at.left, 0], { stroke: PALETTE.axis, width: 1.5 });
-  if (!now.fallen) return made.list;
+  made.add('floor', 'line', [at.left, at.floor, BANKS * at.pitch, 0], { stroke: PALETTE.axis, width: 1.5 });
+  if (now.asks) {
+    const said = at.narrow
+      ? ['words 0 to 31: banks 0 to 31,', 'word 32: bank 0 again']
+      : ['Words 0 to 31 are in banks 0 to 31,', 'word 32 is in bank 0 again, and so on.'];
+    said.forEach((text, n) =>
+      made.text(
+        `rule ${n}`,
+        [at.left + 2 * at.pitch, piles.y + piles.h / 2 + (n - 0.2) * 2.2 * em, (BANKS - 3) * at.pitch],
+        text,
+        {
+          ...{ bold: true, size: (at.narrow ? 1.3 : 1.7) * em, fill: paint.primary },
+        },
+      ),
+    );
+    return;
+  }
   for (const block of now.blocks)
     made.rect(`block ${block.id}`, [block.x, block.y, cell, Math.max(2, at.layer - 1)], {
       ...{ fill: block.late ? PALETTE.wrong : WAVES.now, alpha: block.alpha },
@@ -120,23 +173,14 @@ export function bucketsMarks(at, now, paint) {
       tip: `word ${block.word} mod 32 = bank ${block.bank}`,
     });
   const size = (at.narrow ? 3 : 4.6) * em,
-    high = Math.max(piles.y + 0.9 * size, Math.min(at.pileY(now.top - 1), at.floor) - 0.25 * size);
-  made.rect(
-    'plate',
-    [
-      at.x(Math.min(now.tallest + 1, BANKS - 11)) + em / 2,
-      high - 0.85 * size,
-      now.says.length * 0.56 * size,
-      1.1 * size,
-    ],
-    {
-      ...{ fill: paint.panel, alpha: now.says ? 0.85 : 0 },
-    },
-  );
-  made.text('turns', [at.x(Math.min(now.tallest + 1, BANKS - 11)) + em, high], now.says, {
+    high = Math.max(piles.y + 0.9 * size, Math.min(at.pileY(now.top - 1), at.floor) - 0.25 * size),
+    left = at.x(Math.min(now.tallest + 1, BANKS - 11));
+  made.rect('plate', [left + em / 2, high - 0.85 * size, now.says.length * 0.56 * size, 1.1 * size], {
+    ...{ fill: paint.panel, alpha: now.says ? 0.85 : 0 },
+  });
+  made.text('turns', [left + em, high], now.says, {
     ...{ size, bold: true, fill: now.bad ? PALETTE.wrong : paint.text, datum: { kind: 'turns' } },
   });
-  return made.list;
 }
 
 /** @type {import('../core/kinds.js').Kinds} */
@@ -150,7 +194,7 @@ export const BUCKETS_KINDS = {
       g.fillStyle = `rgba(${r}, ${b}, ${l}, ${0.1 + (0.26 * column) / COLUMNS})`;
       for (let row = 0; row < LANES; row++) g.fillRect(...cellAt(wordAt(row, column)));
     }
-    g.strokeStyle = ink;
+    g.strokeStyle = `rgba(${r}, ${b}, ${l}, 0.6)`;
     g.lineWidth = 1;
     for (let column = COLUMNS; column < COLUMNS + unused; column++)
       for (let row = 0; row < LANES; row++) {

@@ -49,38 +49,23 @@ function passes(/** @type {(number | null)[]} */ offsets, /** @type {number} */ 
 
 export const WIDTHS = [30, 48]; // words of a row
 export const COLUMNS = 32; // with values: the words of a row after them are padding
-// step: of the width. A read of 16 bytes begins at a multiple of 16 bytes, so its rows are multiples of 4 words.
-export const READS = { column: { bytes: 4, step: 1 }, same: { bytes: 4, step: 1 }, quad: { bytes: 16, step: 4 } };
 
-/** @typedef {{read: keyof typeof READS, xor: boolean, width: number, column: number}} Ask */
+/** @typedef {{read: 'column' | 'same', xor: boolean, width: number}} Ask */
 
-/** The nearest width that this read can have. A swizzled row has no padding. */
-export const fitting = (/** @type {Ask} */ { read, xor, width }) =>
-  xor ? BANKS : Math.round(width / READS[read].step) * READS[read].step;
-
-/** Where in its row a column lies. With XOR row r keeps column c at c ^ r, and a 16-byte chunk c at c ^ (r mod 8). */
-export const placeOf = (/** @type {Ask} */ { read, xor }, /** @type {number} */ row, /** @type {number} */ column) =>
-  xor ? column ^ (read === 'quad' ? 4 * (row % 8) : row % BANKS) : column;
+/** Where in its row a column lies. With XOR row r keeps column c at c ^ r. */
+export const placeOf = (/** @type {boolean} */ xor, /** @type {number} */ row, /** @type {number} */ column) =>
+  xor ? column ^ (row % BANKS) : column;
 
 /**
- * Lane r reads something of row r, or all lanes read one word of row 0.
- * @param {Ask} ask
+ * Lane r reads the first column of row r, or all lanes read one word of row 0.
+ * @param {Ask} ask a swizzled row has no padding, so its width plays no part
  */
 export function access(ask) {
-  const width = fitting(ask),
-    { bytes } = READS[ask.read],
-    column = ask.read === 'quad' ? ask.column - (ask.column % 4) : ask.column;
+  const width = ask.xor ? BANKS : ask.width;
   const offsets = Array.from({ length: LANES }, (_, lane) => {
     const row = ask.read === 'same' ? 0 : lane;
-    return WORD * (row * width + placeOf(ask, row, column));
+    return WORD * (row * width + placeOf(ask.xor, row, 0));
   });
-  const found = sharedLoad(offsets, bytes),
-    begins = new Map(); // pass -> the turns before it
-  let begun = 0;
-  for (const part of new Set(found.words.map(word => word.part))) {
-    begins.set(part, begun);
-    begun += 1 + Math.max(...found.words.filter(word => word.part === part).map(({ turn }) => turn));
-  }
-  const words = found.words.map(word => ({ ...word, layer: begins.get(word.part) + word.turn, late: word.turn > 0 }));
-  return { ...found, width, bytes, offsets, words };
+  const found = sharedLoad(offsets, WORD);
+  return { ...found, width, bytes: WORD, offsets, words: found.words.map(word => ({ ...word, late: word.turn > 0 })) };
 }

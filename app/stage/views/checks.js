@@ -45,7 +45,6 @@ export default function (host, { meta }, { clock, kept, keep, open }) {
       'div',
       { class: 'checks', tabindex: '0', role: 'region', 'aria-label': 'The checks' },
       element('div', { class: 'score' }, result, again),
-      element('h3', {}, 'Seven questions, with new numbers'),
       element('ol', { class: 'asked' }, ...cards.map(({ node }) => node)),
       summary(stops, papers, leadTo),
       reading(papers),
@@ -106,6 +105,7 @@ class Card {
   }
 }
 
+const gainOf = ({ wins, source }) => (source ? `${wins} (${source}.)` : wins);
 const shelvesOf = stops => [...new Set(stops.map(({ shelf }) => shelf))];
 
 // The idea of each stop and its gain. It is closed at first, because it answers the checks.
@@ -129,7 +129,7 @@ function summary(stops, papers, leadTo) {
         {},
         ...stops
           .filter(stop => stop.shelf === shelf)
-          .map(stop => element('li', {}, leadTo(stop), `: ${stop.idea} ${stop.wins}`)),
+          .map(stop => element('li', {}, leadTo(stop), `: ${stop.idea} ${gainOf(stop)}`)),
       ),
     ]),
   );
@@ -149,8 +149,8 @@ export function asText(stops, papers) {
     '',
     ...stops
       .filter(stop => stop.shelf === shelf)
-      .map(({ number, title, idea, wins }) =>
-        `${number || '-'}${number ? '.' : ''} **${title}.** ${idea} ${wins}`.trimEnd(),
+      .map(stop =>
+        `${stop.number ? `${stop.number}.` : '-'} **${stop.title}.** ${stop.idea} ${gainOf(stop)}`.trimEnd(),
       ),
     '',
   ]);

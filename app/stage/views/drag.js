@@ -60,6 +60,7 @@ export default function (host, { meta, columns }, context) {
   /** @type {ReturnType<typeof dragLayout>} */ let at;
   /** @type {any} */ let now; // outcome() of the state as it is
   let begun = 0, // when the passes began
+    arrived = -1, // at which step
     asked = 0, // since when the marked bar pulses
     sent = { factor: 1, when: 0 }, // the last factor that flew, so that a slow drag does not send one in each frame
     reading = 0; // the timer of the next tile
@@ -424,8 +425,9 @@ export default function (host, { meta, columns }, context) {
     stopReading();
     const before = state.read;
     state.hand = null;
-    state.read = Math.min(step, tiles);
-    restore();
+    if (step !== arrived) restore();
+    arrived = step;
+    state.read = Math.min(step, tilesRead());
     controls.replaceChildren(...(OF_STEP[step] ?? []));
     if (step === 0) begun = performance.now();
     if (step === HAND) asked = performance.now();

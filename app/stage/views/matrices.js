@@ -1,7 +1,7 @@
 // Q, K^T, S, V and O to scale in global memory, and the tiles that a block holds on its SM. Keys run
 // along the columns of K^T and S and the rows of V, queries along the rows of Q, S and O.
 import { canvasView } from '../core/canvas.js';
-import { COLOURS, NOT_FINITE, PALETTE, exact, theme } from '../core/paint.js';
+import { COLOURS, NOT_FINITE, PALETTE, button, element, exact, theme } from '../core/paint.js';
 import { matricesLayout } from './layouts/matrices.js';
 import { matrixMarks, matrixTime } from './matrix_marks.js';
 import { matrixModel, meet, onChip } from './matrix_model.js';
@@ -110,7 +110,7 @@ export default function (host, { meta, columns }, context) {
     ...(causal ? [[`background:color-mix(in srgb,${border} 50%,${background})`, 'masked: no score']] : []),
     ...(model.anyOdd ? [NOT_FINITE] : []),
   ];
-  return canvasView(host, context, {
+  const view = canvasView(host, context, {
     title: `Matrices of head ${head}`,
     layout,
     marks,
@@ -121,4 +121,30 @@ export default function (host, { meta, columns }, context) {
     label,
     legend,
   });
+  const stop = meta.heights ? addHeights(host, meta.heights, context) : () => {};
+  return {
+    draw: view.draw,
+    unmount() {
+      stop();
+      view.unmount();
+    },
+  };
+}
+
+// Another height of the query tile is another run. Returns what ends it.
+function addHeights(host, { name, values, now, said, since }, { clock, change }) {
+  const told = element('span', { class: 'from' }, said),
+    buttons = values.map(value =>
+      button(String(value), () => change(name, String(value)), {
+        class: 'chip',
+        'aria-pressed': String(value === now),
+        'data-height': value,
+      }),
+    ),
+    choices = element('span', { class: 'choices', role: 'group', 'aria-label': 'queries of a tile' }, ...buttons),
+    hands = element('div', { class: 'hands' }, element('span', { class: 'group' }, 'queries of a tile ', choices));
+  host.append(element('div', { class: 'below-hand' }, hands, element('div', { class: 'of-hand' }, told)));
+  const tell = step => told.toggleAttribute('inert', step < since); // it answers a question about the first scores
+  tell(clock.step);
+  return clock.follow(tell);
 }

@@ -91,7 +91,7 @@ export class GlobalMarks {
   addGlobal() {
     const { marks, model, laid, lit, step } = this,
       { boxes } = laid;
-    if (laid.held) marks.text('global', [boxes.Q[0], laid.title], 'Global memory', { bold: true });
+    if (laid.held) marks.text('global', [boxes.Q[0], laid.title], 'Global memory: far', { bold: true });
     for (const place of ['Q', 'K', 'V']) {
       marks.add(`all ${place}`, 'rect', boxes[place], { fill: COLOURS[place], alpha: DIM });
       for (const { kind, rect } of lit.filter(one => one.place === place))

@@ -38,7 +38,7 @@ class MatrixMarks extends GlobalMarks {
       [x, y, w, h] = laid.chip,
       slot = { fill: paint.background, stroke: paint.border };
     marks.rect('chip', [x, y, w, h], { fill: paint.panel, stroke: paint.border });
-    marks.text('chip name', [x, y - 0.45 * em], `Block ${frame.block} on its SM`, { bold: true });
+    marks.text('chip name', [x, y - 0.45 * em], `Block ${frame.block} on its SM: near`, { bold: true });
     for (const place of Object.keys(held)) marks.rect(`slot ${place}`, held[place], slot);
     for (const tile of chip.tiles) this.addTile(tile);
     if (chip.score) this.addScores(chip.score);
@@ -98,7 +98,7 @@ class MatrixMarks extends GlobalMarks {
     ].forEach(([text, bytes, fill], n) => {
       const top = y + (h / 2) * n;
       marks.text(`tally ${n}`, [x, top + em, w], `${text}: ${number(bytes)} B`);
-      marks.rect(`tally bar ${n}`, [x, top + 1.4 * em, Math.max(1, (w * bytes) / most), thick], { fill });
+      marks.rect(`tally bar ${n}`, [x, top + 1.4 * em, bytes && Math.max(1, (w * bytes) / most), thick], { fill });
     });
   }
   // A tile in shared memory. Its rows come one after another; the side that leads leaves first, or

@@ -3,7 +3,8 @@
 import { canvasView } from '../core/canvas.js';
 import { filled } from '../core/follow.js';
 import { element, exact, matrixImage, rgb, short, signed, smallText, spanOf, theme, widest } from '../core/paint.js';
-import { cut, reverseLayout, reverseMarks } from './reverse_marks.js';
+import { reverseLayout, reverseMarks } from './reverse_marks.js';
+import { cut } from './reverse_rule.js';
 
 /** @type {Picture<backward.ReverseMeta>} */
 export default function (host, { meta, columns: { numbers } }, context) {
@@ -103,7 +104,7 @@ export default function (host, { meta, columns: { numbers } }, context) {
     'div',
     { class: 'of-hand' },
     element('span', {}, meta.gradient),
-    element('span', { class: 'from' }, 'Colour: the numbers of the run, blue below zero, orange above.'),
+    element('span', { class: 'from' }, 'blue: below zero, orange: above'),
   );
   host.append(element('div', { class: 'below-hand' }, foot));
   return {

@@ -2,6 +2,7 @@
 import { Marks } from '../core/kinds.js';
 import { COLOURS } from '../core/paint.js';
 import { wrapped } from '../core/wrapped.js';
+import { cut } from './reverse_rule.js';
 
 /** @type {Record<string, [number, number]>} part -> its column, and its row from the top */
 const PLACES = {
@@ -19,7 +20,7 @@ export function reverseLayout({ width, height, em }, parts) {
     rows = Math.max(...windows.map(([, count]) => count)),
     columns = Math.max(...windows.map(([, , count]) => count)),
     narrow = width < UNFOLDED,
-    label = (narrow ? 3.7 : 1.7) * em,
+    label = (narrow ? 2.5 : 1.7) * em,
     band = (narrow ? 2.4 : 2.9) * em,
     least = (narrow ? 1 : 2.6) * em, // between two columns
     room = (height - 4 * label - band - 4) / (4 * rows), // of a number, down
@@ -84,19 +85,6 @@ function wayOf(at, from, to, tile) {
 }
 
 /**
- * The numbers of a part that a number of another one is made of: [rows, columns], each a number or null for all.
- * @param {backward.Part} made
- * @param {backward.Part} read
- * @param {number[]} place row and column
- * @returns {(number | null)[]}
- */
-export function cut(made, read, [row, column]) {
-  const of = (/** @type {string} */ axis) =>
-    !axis ? 0 : axis === made.rows ? row : axis === made.columns ? column : null;
-  return [of(read.rows), of(read.columns)];
-}
-
-/**
  * @param {Layout} at
  * @param {backward.ReverseMeta} meta
  * @param {{step: number, paint: Paint, small: number, picked: {part: string, place: number[]} | null,
@@ -149,19 +137,17 @@ export function reverseMarks(at, meta, now) {
       from = at.narrow ? row[0] : x,
       up = y - at.label;
     made.rect(`${name} slot`, rect, { stroke: paint.border, dash: [3, 4] });
-    made.text(`${name} name`, [from, up + (at.narrow ? 1 : 1.1) * em], name, { bold: true, alpha: seen ? 1 : 0.6 });
-    const words = note || (name === making ? part.formula : part.said),
+    made.text(`${name} name`, [from, up + (at.narrow ? 0.95 : 1.1) * em], name, { bold: true, alpha: seen ? 1 : 0.6 });
+    const words = note || (!seen ? '' : name === making ? part.formula : part.said),
       strongly = !!note || name === making,
       after = wide(name, true) + 0.5 * em;
     if (at.narrow) {
-      const lines = wrapped(words, room, 2, (/** @type {string} */ text) => wide(text));
-      lines.forEach((text, n) =>
-        made.text(`${name} said ${n}`, [from, up + (2.15 + 1.15 * n) * em, room], text, { bold: strongly }),
-      );
+      const [first] = part.said.split(' '),
+        fits = words && [words, part.said].find(text => wide(text, strongly) <= room);
+      made.text(`${name} said`, [from, up + 2.05 * em, room], words && (fits || first), { bold: strongly });
     } else
       made.text(`${name} said`, [from + after, up + 1.1 * em, room - after], words, {
         bold: strongly,
-        alpha: seen || note ? 1 : 0.75,
         ...(name === making && { fill: COLOURS.S }),
       });
     if (seen)
@@ -170,7 +156,7 @@ export function reverseMarks(at, meta, now) {
       `${name} area`,
       'area',
       rect,
-      seen ? grid(name, tile) : { datum: { tensor: name }, tip: `${name}: ${words}` },
+      seen ? grid(name, tile) : { datum: { tensor: name }, tip: `${name}: ${part.said}` },
     );
     const frame = (/** @type {string} */ stroke) =>
       made.rect(`${name} frame`, rect, { stroke, width: 3, span: [0, 0.2], out: [0, 0.3] });

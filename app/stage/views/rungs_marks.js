@@ -95,7 +95,8 @@ export function rungsMarks(at, meta, now, paint, wide) {
       high = 0.66 * row;
     if (isNow) made.rect('now', [0, y + 1, width, row - 2], { fill: paint.panel, ease: 'both' });
     made.text(`${id} name`, [0, base], said, { bold: isNow || isRival, alpha, ease: 'both' });
-    if (stop && at.stops) made.text(`${id} stop`, [at.names, base], stop, { alpha: 0.65 * alpha, ease: 'both' });
+    if (stop && at.stops && time !== undefined)
+      made.text(`${id} stop`, [at.names, base], stop, { alpha: 0.65 * alpha, ease: 'both' });
     const shown = time === undefined ? '' : timeOf(time),
       factor = time === undefined ? '' : now.factor(id);
     made.add(`${id} area`, 'area', [0, y, width, row], {

@@ -17,10 +17,10 @@ from kernels.kv_cache.scenarios import PRESETS, SERVED, SHOWN_RANGES
 from kernels.kv_cache.scheduler import read_visits
 
 VIEWS = {
-    "walk": "Walk",
+    "walk": "Pages",
     "cache": "Cache",
     "serving": "Serving",
-    "partitions": "V1 and V2",
+    "partitions": "Partitions",
     "ranges": "Equal ranges (V3)",
     "prefix": "Shared prefix (V3)",
     "heads": "Grouped heads",

@@ -163,7 +163,7 @@ def fastest(subject: Request) -> str:
     if first is None or first.us is None:
         return ""
     names = {"name": first.name, "us": figure(first.us, 3), "share": first.share}
-    date = next((where.date for _, where in tables.recorded("bench").values()), "")
+    date = next((where.dates for _, where in tables.recorded("bench").values()), "")
     return WORDS.say("fastest", names | {"device": nearest_times.recorded_device().name, "date": date})
 
 

@@ -28,7 +28,7 @@ MADE = {  # phase -> the part that it makes
     "keys": "dK",
 }
 PHASES = ("forward", "arrives", "kept", "scores", "weights", "price", *[*MADE][2:], "next", "hand")
-READS = {product.made: product.reads for product in gradients.PRODUCTS}
+READS: dict[str, tuple[str, ...]] = {product.made: product.reads for product in gradients.PRODUCTS}
 READS |= {"O": ("P", "V"), "P": ("S", "LSE"), "delta": ("dO", "O"), "dS": ("P", "dP", "delta")}
 LONG, WIDE, ITEM = 16_384, 128, 2  # tokens, head_dim and bytes of a number, of the price of P
 FLOP_OF_EXP = 16  # fp32 FLOP in the time of an exponential: 256 FLOP and 16 exponentials a clock on an SM of sm_90
@@ -37,11 +37,12 @@ FLOP_OF_EXP = 16  # fp32 FLOP in the time of an exponential: 256 FLOP and 16 exp
 class Part(TypedDict):
     """A matrix of the picture.
 
-    said: its name in words. formula: after its name, at the step that makes it.
-    scaled: whether its numbers have the factor `scale`, as those of S do.
+    said: its name in words.
+    formula: in place of its name, at its own step.
+    scaled: whether its numbers have the factor `scale`, as S has.
     rows, columns: the names of its axes.
     windows: of each tile: its first number in the column `numbers`, its rows, columns, first row and first column.
-    reads: the parts that it is made of.
+    reads: its inputs.
     seen: at each step, whether it is there.
     notes: at each step, a word next to its name.
     """
@@ -70,7 +71,7 @@ class ReverseMeta(TypedDict):
     """The fields of the view `reverse`.
 
     tile: at each step, the number of the tile of queries.
-    made: at each step, the part that it makes, or "".
+    made: at each step, its part, or "".
     tiles: of each tile, its queries and keys in words.
     price: for the step `price_at`, or None.
     hand: the sentences under a hand. {name} stands for a value.

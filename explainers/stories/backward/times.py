@@ -62,7 +62,7 @@ def turns(kernel: KernelSpec, backward: Recorded, forward: Recorded | None) -> l
     head.append(stage.text("Charts of all shapes, with the losses next to the wins:", links=[how_fast]))
     rows = {tuple(shape): _row(shape, part) for shape, part in own.groupby(SHAPE, sort=True)}
     said = (
-        f"Recorded on {where.device}, {where.date}. Times are sustained: the kernel and "
+        f"Recorded on {where.device}, {where.dates}. Times are sustained: the kernel and "
         "torch's backwards take turns of 400 ms."
     )
     if forward:

@@ -1,7 +1,7 @@
 """The picture `pages`: reserved slots against pages, and a token's place in pages under the reader's hand.
 
-The block manager gives the pages. The block table and the addresses are those of the run. A token's place follows from
-the rule of app/stage/views/place_rule.js.
+The block manager gives the pages. The run gives the block table and the addresses. A token's place follows from
+the rule of app/stage/views/slots_rule.js.
 """
 
 from typing import TypedDict
@@ -29,8 +29,8 @@ class Held(TypedDict):
     table: list[int]
 
 
-class PlaceMeta(TypedDict):
-    """The fields of the view `place`.
+class SlotsMeta(TypedDict):
+    """The fields of the view `slots`.
 
     phases: reserved, pages, free, table, path or hand, at each step.
     held: the sequences at each step.
@@ -71,7 +71,7 @@ def view(run: Run, walk: Walk) -> stage.View:
         ]
         for step in data["steps"]
     ]
-    meta: PlaceMeta = {
+    meta: SlotsMeta = {
         "frames": WORDS.frames(data["steps"], {**data, "view": "place"}),
         "phases": [step["phase"] for step in data["steps"]],
         "held": held,
@@ -82,7 +82,7 @@ def view(run: Run, walk: Walk) -> stage.View:
         "example": data["example"]["token"],
         "words": WORDS.table("place"),
     }
-    return stage.View("place", "pages", "Pages", {**meta, "clock": True, "state": []})
+    return stage.View("slots", "pages", "Pages", {**meta, "clock": True, "state": []})
 
 
 def questions(run: Run, walk: Walk) -> list[stage.Question]:

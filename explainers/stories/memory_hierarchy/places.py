@@ -1,6 +1,6 @@
 """The picture `places`: a thread and its memories, each as far as its wait and as large as its bytes, at a true scale.
 
-Waits are recorded or measured. Sizes are those of the GPU.
+Waits are recorded or measured. The GPU gives the sizes.
 """
 
 from collections.abc import Mapping
@@ -51,7 +51,7 @@ class Level(TypedDict):
     """A memory.
 
     holds: its contents, in few words.
-    code: a read of it in CUDA C++.
+    code: its read in CUDA C++.
     bytes, size: its size, and in words.
     cycles, wait: of a load, and in words. 0 for the registers.
     now: the step that shows its wait.

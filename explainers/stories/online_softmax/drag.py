@@ -1,8 +1,8 @@
 """The picture `drag`: a row's scores under the reader's hand.
 
-Its steps show the three passes of an ordinary softmax, then read the row tile by tile with the numbers of the run. In the
-last steps the reader lifts a bar, lets the scores overflow, and hides later keys. From a drag or a switch on, the numbers
-follow from the rule of app/stage/views/drag_rule.js, and the picture says that they are modelled.
+Its steps show the three passes of an ordinary softmax, then read the row tile by tile with the numbers of the run. In
+the last steps the reader lifts a bar, lets the scores overflow, and hides later keys. From a drag or a switch on, the
+numbers follow from the rule of app/stage/views/drag_rule.js, and the picture says that they are modelled.
 """
 
 from typing import TypedDict

@@ -208,7 +208,7 @@ def _reduction(run: Run, logged: pd.DataFrame) -> Walk:
     timed &= ~((logged.cut == last) & (logged.phase == MEET) & (logged.space == "shared"))
     for number in sorted(set(logged[logged.event == "partial"].number)):
         own = timed & ((logged.number == number) | (number == 1) & (logged.number == 0))
-        adds = logged[own & (logged.event == "partial")]
+        adds = logged[own & (logged.event == "partial") & ~(logged.other >= size)]  # other lanes have no numbers
         writes = own & logged.event.isin(WRITES) & (logged.bytes == model.WORD)
         to_global = set(logged[writes].space) == {"global"}
         own &= to_global | (logged.space != "global")  # the result is stored after the clock

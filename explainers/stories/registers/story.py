@@ -1,22 +1,20 @@
 """Registers: the lanes with the parts of a row, and the rest of the work for shared memory."""
 
 from dataclasses import replace
-from typing import Any
 
 import pandas as pd
 
 from explainers.models import generic, grid, softmax_rows, threads, tiling
 from explainers.models.softmax_rows import Row
-from explainers.stories.registers import holders, lanes
+from explainers.stories.registers import holders, lanes, shuffles
 from explainers.story import axes, picture, stage
 from explainers.story.base import Runner, Story
-from explainers.story.stage import Block, Question, Stage
+from explainers.story.stage import Block, Stage
 from explainers.story.words import Words
 from kernels.build import Mode, build
 from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
 from kernels.errors import WarpglassError
-from kernels.run.results import Run
 from kernels.trace.kinds import READS
 
 WORDS = Words.of(str(__package__))
@@ -39,7 +37,9 @@ class Registers(Story[Row]):
         others = generic.other_views(run, picture.places(request), {*tiling.WANTS, *softmax_rows.WANTS})
         matrices = tiling.stage_of(run, runner.provenance(run), others)
         whole_grid = grid.view(request, runner.live_gpu(), offers=True)
-        shown = [*lanes.views(tiles, of_scores, subject.row), threads.view(run, story=own)]
+        walk = shuffles.view(run, tiles, of_scores, subject.row)
+        of_row = [walk] if walk else lanes.views(tiles, of_scores, subject.row)
+        shown = [*of_row, threads.view(run, story=own)]
         return replace(
             matrices,
             views=[*shown, *matrices.views, whole_grid],
@@ -48,7 +48,7 @@ class Registers(Story[Row]):
             step=holders.first_held(own, subject.row),
             offer=softmax_rows.offer(run, runner),
             summary=WORDS.say("summary", reads_of_k(tiles)),
-            questions=questions(run, tiles, of_scores, subject.row),
+            questions=WORDS.questions({}, len(matrices.frames) - 1) if walk else [],
         )
 
 
@@ -61,32 +61,6 @@ def reads_of_k(tiles: tiling.Tiling) -> dict[str, int]:
     times = shared / loaded if loaded else 0.0
     whole = times >= 1.5 and abs(times - round(times)) <= 0.01
     return {"shared": shared, "loaded": loaded, "again": round(times) if whole else 0}
-
-
-def questions(run: Run, tiles: tiling.Tiling, of_scores: lanes.Lanes | None, row: int) -> list[Question]:
-    """The questions about a row's lanes. Their answers come from the launch and the trace."""
-    weights = [holders.weight_bytes(tiles, frame) for frame in tiles.frames]
-    threads_of_row = of_scores.of_row(row) if of_scores else []
-    last = len(tiles.frames) - 1
-    data: dict[str, Any] = {
-        **reads_of_k(tiles),
-        "row": row,
-        "rows": tiles.rows[1] - tiles.rows[0],
-        "threads": run.request.plan.launches[-1].threads,
-        "lanes": len(threads_of_row),
-        "one_warp": len({n // 32 for n in threads_of_row}) == 1,
-        "stores_scores": "S" in tiles.places.values(),
-        "last_scores": max((n for n, frame in enumerate(tiles.frames) if frame["scores"]), default=last),
-        "held": max(weights),
-        "stored_p": tiling.bytes_stored(run).get("P", 0),
-        "size": tiling.scores_size(run),
-        "weighed": next((n for n, size in enumerate(weights) if size), last),
-    }
-    if of_scores and threads_of_row:
-        first, weighed = of_scores.scored[row - of_scores.row0], of_scores.weighed[row - of_scores.row0]
-        seen = weighed if (weighed >= 0).any() else first  # the step with the shuffles
-        data |= {"shuffled": int(seen[seen >= 0].min()), "first_key": of_scores.tiles[0][0]}
-    return WORDS.questions(data, last)
 
 
 def kernels_tab(subject: Row, others: list[Request], arch: str, runner: Runner) -> list[Block]:

@@ -3,12 +3,14 @@
 from dataclasses import replace
 
 from explainers.models import generic, grid, race, softmax_rows, threads, tiling
+from explainers.models.frames import Heights, MatricesMeta
 from explainers.stories.tiling import reuse, tile_questions, traffic
 from explainers.story import picture, stage
 from explainers.story.base import Runner, Story
 from explainers.story.stage import Block, Stage
 from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
+from kernels.run.results import Run
 
 
 class Tiles(Story[Request]):
@@ -26,6 +28,7 @@ class Tiles(Story[Request]):
         others = generic.other_views(run, picture.places(subject), known)
         made = tiling.stage_of(run, runner.provenance(run), [threads.view(run), whole_grid, *others])
         matrices, *more = made.views
+        matrices = replace(matrices, meta=matrices.meta | hand(run, matrices.meta))
         made = replace(made, views=[matrices, *reuse.views(run, matrices.meta), *more, race.view()])
         summary, tone = runner.broken(run)
         found = tile_questions.query_tile(run, made)
@@ -33,6 +36,23 @@ class Tiles(Story[Request]):
         return replace(
             made, questions=[*found, *race.questions()], summary=summary or made.summary, tone=tone or made.tone
         )
+
+
+def hand(run: Run, meta: MatricesMeta) -> dict[str, Heights]:
+    """The heights of a query tile that the reader can choose, as the field `heights`. Without tiles of keys in shared
+    memory, or without a choice, {}."""
+    constant, frames = run.request.kernel.constant_of("query_rows"), meta["frames"]
+    symbol = next(symbol for symbol, place in meta["places"].items() if place == "K")
+    scored = next((n for n, frame in enumerate(frames) if frame["scores"]), len(frames) - 1)
+    if constant is None or len(constant.values) < 2 or not any(frame["reads"].get(symbol) for frame in frames):
+        return {}
+    width = meta["d"] * picture.tensor_at(run.request, "K").itemsize
+    once = tiling.times_of_k(frames, symbol, width)[-1] == 1
+    tiles = len({block[0] for block in meta["blocks"]})
+    names = {"tiles": tiles, "queries": meta["n"], "whole": once and not meta["causal"]}
+    now = run.request.constants[constant.name]
+    said = reuse.WORDS.say("trips", names)
+    return {"heights": {"name": constant.name, "values": [*constant.values], "now": now, "said": said, "since": scored}}
 
 
 def bytes_tab(subject: Request, others: list[Request], runner: Runner) -> list[Block]:

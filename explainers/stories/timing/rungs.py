@@ -115,7 +115,8 @@ def _rows(taught: Mapping[str, str]) -> list[Rung]:
         {"id": name, "said": RUNGS[name], "stop": stop_of(at), "group": specs[name].problem_type().dtype}
         for at, name in enumerate(names)
     ]
-    return [*ours, *({"id": id, "said": said, "stop": "", "group": "rivals"} for id, said in RIVALS.items())]
+    rivals: list[Rung] = [{"id": id, "said": said, "stop": "", "group": "rivals"} for id, said in RIVALS.items()]
+    return [*ours, *rivals]
 
 
 def _steps(problems: Mapping[str, TimedProblem]) -> list[Row]:
@@ -140,7 +141,16 @@ def _steps(problems: Mapping[str, TimedProblem]) -> list[Row]:
         steps.append(step("rung", main, name, NEXT_TO[name], seen, before * 1.05, times=before / us[name]))
     last, all_of = ladder[-1], [*ladder, *rivals, LIMIT]
     if {FLASH, UNFUSED_16} <= (long := problems.get(f"main {LONGER}", {"us": {}})["us"]).keys():
-        steps.append(step("gain", f"main {LONGER}", FLASH, UNFUSED_16, [*long], long[UNFUSED_16] * 1.05))
+        steps.append(
+            step(
+                "gain",
+                f"main {LONGER}",
+                FLASH,
+                UNFUSED_16,
+                [one for one in long if one != LIMIT],
+                long[UNFUSED_16] * 1.05,
+            )
+        )
     if LIMIT in us:
         share = 100 * us[LIMIT] / us[last]
         steps.append(step("limit", main, last, LIMIT, [*all_of], us[CUDNN] * 1.3, share=share))
@@ -214,8 +224,7 @@ def recorded() -> list[TimedProblem]:
         work = _of(table[table.peer == NEWEST.split()[0]], MAIN | {"seq_len": LENGTH} | wanted)
         if len(work):
             times = dict(zip(work.name, work.sustained_us)) | {NEWEST: float(work.sustained_peer_us.iloc[0])}
-            names = {"peer": RIVALS[NEWEST], "name": "our kernels"}
-            found.append(_problem("work", MAIN | {"seq_len": LENGTH}, where, times, **names))
+            found.append(_problem("work", MAIN | {"seq_len": LENGTH}, where, times, peer=True))
     return [one for one in found if len(one["us"]) > 1]
 
 
@@ -251,7 +260,7 @@ def _problem(
 ) -> TimedProblem:
     said = stage.sizes_said(sizes)
     names: Row = {"sizes": said, "device": where.device.removeprefix("NVIDIA "), "date": where.date}
-    names |= {"peer": "", "name": "", "turns": False, **more}
+    names |= {"peer": False, "turns": False, **more}
     us = {name: float(value) for name, value in times.items() if name in RUNGS or name in RIVALS}
     tokens = f"{int(str(sizes['seq_len'])):,}" + (f", {sizes['num_heads']} heads" if id == "long" else "")
     return {"id": id, "said": WORDS.say("problem", names), "tokens": tokens, "us": us}

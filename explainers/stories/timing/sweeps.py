@@ -159,7 +159,7 @@ class Sweep:
 def prepared(table: pd.DataFrame, where: Provenance, source: str) -> pd.DataFrame:
     """A bench table with device, date, source and the block_size of the pages."""
     pages = table.problem.astype("object").fillna("").astype(str).str.extract(r'"block_size": (\d+)')[0].astype(float)
-    return table.assign(device=where.device, date=where.date, source=source, block_size=pages)
+    return table.assign(device=where.device, date=where.dates, source=source, block_size=pages)
 
 
 def of(table: pd.DataFrame) -> dict[str, Sweep]:

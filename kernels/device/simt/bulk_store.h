@@ -3,6 +3,7 @@
 //
 // It stops with a message for:
 //   a box outside shared memory, or at an address that does not fit its swizzle
+//   a coordinate below 0, which a GPU answers with an illegal instruction
 //   a request that no tma_store_end closes
 //   a block that ends before its boxes have left shared memory
 #pragma once
@@ -64,6 +65,8 @@ inline void tma_store(const void* smem, const TensorMap* map, int c0, int c1, in
   const unsigned from = static_cast<const char*>(smem) - shared_memory;
   check_box(*map, from, bytes, true);
   const int at[] = {c0, c1, c2, c3};
+  for (const int c : at)
+    if (c < 0) die("a tma_store to the coordinates %d, %d, %d, %d. A GPU takes none below 0", c0, c1, c2, c3);
   check_probe(announced_place(*map, at), bytes, TMA_STORE);
   BoxesOut& out = boxes_out[current->linear];
   if (out.count == BOXES_OUT_MAX)

@@ -331,7 +331,7 @@ class SixteenBitGradientProblem(GradientProblem):
                 batch, heads = MANY_TOKENS // length, WIDTH // head_dim
                 made.append(cls(length, head_dim, batch, heads, causal, dtype))
         made += [cls(4096, 128, 1, 64, causal, "bfloat16", num_kv_heads=8) for causal in (False, True)]
-        few = ((2048, 0), (2048, 8), (2048, 1), (4096, 1), (16384, 4))  # tokens, KV heads
+        few = ((2048, 0), (2048, 16), (2048, 8), (2048, 4), (2048, 1), (4096, 1), (16384, 4))  # tokens, KV heads
         for (length, kv_heads), (head_dim, causal) in product(few, ((128, False), (128, True), (64, True))):
             made.append(cls(length, head_dim, 1, 32, causal, "bfloat16", num_kv_heads=kv_heads))
         return made

@@ -1,7 +1,7 @@
 // The row and the column that make a number of a part.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { cut } from '../../../app/stage/views/reverse_marks.js';
+import { cut } from '../../../app/stage/views/reverse_rule.js';
 
 const part = (rows, columns) => ({ rows, columns }),
   PARTS = {

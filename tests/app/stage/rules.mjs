@@ -2,7 +2,7 @@
 import { access, sharedLoad } from '../../../app/stage/views/buckets_rule.js';
 import { onePass } from '../../../app/stage/views/drag_rule.js';
 import { period, schedule, share } from '../../../app/stage/views/loop_rule.js';
-import { placeOf } from '../../../app/stage/views/place_rule.js';
+import { placeOf } from '../../../app/stage/views/slots_rule.js';
 import { traffic } from '../../../app/stage/views/race_rule.js';
 import { bytesOf } from '../../../app/stage/views/sharing_rule.js';
 import { spread } from '../../../app/stage/views/split_rule.js';

@@ -70,9 +70,9 @@ def test_what_the_kernels_write_is_that_of_the_event():
 @pytest.mark.parametrize(
     ("view", "pictures"),
     [
-        ("walk", ["walk", "threads", "grid"]),
-        ("partitions", ["partitions", "threads_v1", "threads_v2"]),
-        ("heads", ["heads", "threads"]),
+        ("walk", ["walk", "pages", "threads", "grid"]),
+        ("partitions", ["partitions", "split", "threads_v1", "threads_v2"]),
+        ("heads", ["heads", "sharing", "threads"]),
     ],
 )
 def test_every_view_that_runs_a_kernel_has_its_threads(view, pictures):

@@ -140,7 +140,12 @@ def check_chart(block):
 TIME = re.compile(r"\d ?(?:µs|us|ms|ns|TFLOP/s|GB/s|cycles)\b")
 US = re.compile(r"\d ?us\b|[,(] ?us\b|' us'")  # for µs
 PLACE = re.compile(r"(?=.*\b[AHLVB]\d{2,3}\b)(?=.*\b20\d\d-\d\d-\d\d\b)", re.S)  # a GPU and a date
-WITHOUT_PROBLEM = {"memory_hierarchy", "workbench", "glossary"}  # loads of one thread, and pages without a run
+WITHOUT_PROBLEM = {
+    "memory_hierarchy",
+    "workbench",
+    "glossary",
+    "checks",
+}  # loads of one thread, and pages without a run
 
 
 def check_words(page):

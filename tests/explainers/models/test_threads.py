@@ -5,7 +5,7 @@ import pytest
 from conftest import of_fp32, one_of_each_family, one_of_each_kind, small_tiles
 
 from explainers.models import threads, tiling
-from explainers.stories.registers import holders, lanes, story
+from explainers.stories.registers import holders, lanes
 from explainers.story import axes, encoding, probed
 from kernels.catalog import KERNELS
 from kernels.core.request import Request
@@ -216,27 +216,3 @@ def test_the_picture_has_the_thread_of_each_score_a_tile_at_each_step_and_the_lo
     frame = run.trace.frame("event", "row", "col", "value")
     weights = frame[(frame.event == "p") & (frame.row == ROW)].drop_duplicates("col", keep="last")
     np.testing.assert_array_equal(made.p[ROW, weights.col.astype(int)], weights.value.astype(np.float32))
-
-
-def test_the_questions_are_about_lanes_of_one_warp_the_place_of_the_weights_and_the_reads_of_k(shown):
-    run, tiles, made = shown
-    found = {q.id: q for q in story.questions(run, tiles, made, ROW)}
-    who = scores_of(run)[scores_of(run).row == ROW][["warp", "lane"]].drop_duplicates()
-    stores = any(t.axes[-2:] == ("query", "key") for t in run.request.plan.tensors)
-    assert ("row_max" in found) == (len(who) > 1 and who.warp.nunique() == 1 and not stores)
-    if "row_max" in found:
-        assert found["row_max"].text.startswith(f"{len(who)} lanes hold the scores of row {ROW}.")
-    for question in found.values():
-        assert question.reasons.index("") == question.answer and question.reasons.count("") == 1
-    asks = found["weights"]
-    frame = run.trace.frame("event", "space", "tensor")
-    stored = set(frame[(frame.tensor == "P") & (frame.event == "store")].space.astype(str))
-    place = "global memory" if "global" in stored else "shared memory" if stored else "the registers"
-    assert place in asks.options[asks.answer]
-    if "shared_again" not in found:
-        return
-    frame = run.trace.frame("event", "space", "tensor", "bytes")
-    loads = frame[(frame.tensor == "K") & (frame.event == "load")].groupby("space", observed=True).bytes.sum()
-    asks = found["shared_again"]
-    assert asks.options[asks.answer].split()[0] == f"{loads['shared'] / loads['global']:g}"
-    assert f"{int(loads['shared']):,} bytes of K, and the block copied" in asks.why

@@ -14,7 +14,7 @@ from app.stories import STORIES
 from app.web import asking
 from explainers.models import softmax_rows, tiling
 from explainers.stories.bank_conflicts import bank_conflicts, bank_questions, bank_walk
-from explainers.stories.block_table import kv_cache, kv_heads, partitions, walk
+from explainers.stories.block_table import kv_cache, kv_heads, partitions, split, walk
 from explainers.stories.coalescing import sector_walk
 from explainers.stories.compare import pair_bars, pair_times
 from explainers.stories.occupancy import limits
@@ -217,38 +217,6 @@ def test_a_build_without_rescaling_is_first_wrong_in_the_rescale_factor():
 # ---- paging ----
 
 
-@pytest.mark.parametrize("block_size", [8, 16])
-@pytest.mark.parametrize("spec", PAGED, ids=lambda s: s.name)
-def test_a_token_is_read_from_the_page_that_the_block_table_names(spec, block_size):
-    problem = spec.problem_type(block_size=block_size)
-    for sequence, length in enumerate(problem.context_lens):
-        run = execute.run(Request(spec, problem, scope=Scope(sequence * problem.num_heads + 1)))
-        made = walk.stage_of(run, "A", "#000", NOWHERE)
-        frames, found = walk.frames_of(run, "A"), asked(made.questions)
-        if "check_block_table" in found:
-            way = found["check_block_table"]
-            token = int(way.text.split("token ")[1].rstrip("?"))
-            page = problem.block_tables[sequence][token // block_size]
-            assert right(way) == f"In page {page}, because entry {token // block_size} of the block table names it"
-            there = {"sequence": 0, "entry": token // block_size, "page": page}
-            assert frames[way.step]["page"] == page and way.shows == there
-            covered, *pool = way.covers
-            assert covered == there and len(pool) >= 2 and {"page": page} in pool
-            assert problem.block_tables[sequence][token // block_size - 1] + 1 != page  # the next page is another one
-        phases = found["check_two_phases"]
-        roles = [frame["role"] for frame in frames if "role" in frame]
-        assert right(phases) == "First the keys of all pages, then the values of all pages"
-        assert roles == sorted(roles) and frames[phases.step]["role"] == "v" and f"{length} scores" in phases.why
-        launch = run.request.plan.launches[0]
-        grid_frames = next(view for view in made.views if view.kind == "grid").meta["frames"]
-        assert "run, 0 of" in grid_frames[found["check_grid"].step]["sentence"]
-        assert f" = {math.prod(launch.grid)} blocks." in found["check_grid"].why
-        each = right(found["check_grid"])
-        assert each.startswith("One block for each query head") and ("partition" in each) == (
-            launch.blocks_per_item > 1
-        )
-
-
 def first_access(run, access):
     """The records of the traced block's first access at the probe of `access`: a lane each."""
     frame = run.trace.frame("block", "warp", "lane", "seq", "file", "line", "space", "offset")
@@ -277,21 +245,18 @@ def test_v2_leaves_a_max_a_sum_and_an_output_of_each_partition(partition):
     problem = whole.problem_type(context_lens=(150, 20))
     one = execute.run(Request(whole, problem, scope=Scope(1)))
     two = execute.run(Request(cut, problem, ((cut.constant_of("partition").name, partition),), Scope(1)))
-    made = partitions.stage_of(one, two, "A", NOWHERE)
-    found, data = asked(made.questions), partitions.data_of(one, two, "A")
-    split, parts, m = found["check_split"], data["parts"], data["v2"]["m"]
-    assert split.why.startswith(f"{math.ceil(150 / partition)} blocks leave") and len(parts) == math.ceil(
-        150 / partition
-    )
+    found = asked(partitions.stage_of(one, two, "A", NOWHERE).questions)
+    merge, data = found["merge"], partitions.data_of(one, two, "A")
+    parts, m = data["parts"], data["v2"]["m"]
+    assert f"Each of the {math.ceil(150 / partition)} blocks" in merge.text and len(parts) == math.ceil(150 / partition)
     stored = frame_of(two)
     stored = stored[(stored.launch == 0) & (stored.event == "store") & (stored.space == "global")]
-    assert right(split).startswith("Each block keeps its own max, sum and output")
-    assert stored.tensor.astype(str).nunique() == 3  # m, l and a part of O
+    assert right(merge).startswith("Scale each part to one max") and stored.tensor.astype(str).nunique() == 3  # m, l, O
     low = min(parts[:-1], key=lambda part: math.exp(part["m"] - m))
-    assert f"partition {low['partition']} by {math.exp(low['m'] - m):.3g}." in split.why
-    assert partitions.steps_of(data)[split.step]["reduce"] == "combine" and "150 tokens" in found["helps"].why
-    words = " ".join(frame["sentence"] for frame in made.frames)
-    assert all(told in words for told in split.hides[:2])  # the sentences have what the question hides
+    assert merge.why.endswith(f"{math.exp(low['m'] - m):.3g} for block {low['partition']}.")
+    assert split.PHASES[merge.step] == "merged" and right(found["check_split"]).startswith(
+        "Faster for few long contexts"
+    )
 
 
 @pytest.mark.parametrize(("heads", "stores"), [(4, 4), (4, 2), (8, 2), (4, 1)])
@@ -303,15 +268,13 @@ def test_grouped_queries_save_what_the_fewer_heads_do_not_hold(heads, stores):
         whole = Request(spec, problem)
         run = execute.run(dataclasses.replace(whole, scope=Scope.everything(whole.plan)))
         found.append(kv_heads.reads(run))
-    made = kv_heads.stage_of(found, NOWHERE)
-    keys = asked(made.questions)
-    tokens = sum(spec.problem_type().context_lens)
-    least = 2 * tokens * spec.problem_type().head_dim * 4  # K and V of one head
-    assert right(keys["check_grouped"]) == f"The cache needs {heads} times fewer bytes"
-    assert keys["check_grouped"].why.startswith(f"The tokens fill {least:,} bytes in place of {heads * least:,}.")
-    assert {f"{least:,}", f"{heads * least:,}"} <= set(keys["check_grouped"].hides)
-    assert right(keys["same_reads"]).startswith("As many as before") and len({one["read"] for one in found}) == 1
-    assert f" {found[0]['read']:,} bytes" in keys["same_reads"].why
+    keys = asked(kv_heads.stage_of(found, NOWHERE).questions)
+    least = 2 * sum(spec.problem_type().context_lens) * spec.problem_type().head_dim * 4  # K and V of one head
+    saved, same = keys["check_grouped"], keys["same_reads"]
+    assert right(saved).endswith("only 1/4 of the bytes")
+    assert f"{heads} KV heads hold {heads * least:,} bytes, and 1 holds {least:,}." in saved.why
+    assert right(same).startswith("Not at all") and len({one["read"] for one in found}) == 1
+    assert f"asks for its {found[0]['read'] // heads:,} bytes" in same.why
 
 
 @pytest.mark.parametrize("block_size", [8, 16, 32])

@@ -48,7 +48,7 @@ extern "C" __global__ void small(const __grid_constant__ TensorMap O_map PROBE_P
 """)
 SHAPE = (2, 3, 40, 128)
 ORDERS = [("cpu", False), ("cpu", True), pytest.param("gpu", False, marks=pytest.mark.gpu)]
-CORNERS = [(0, 0, 0, 0), (1, 2, 16, 64), (0, 1, 32, 64), (1, 0, -8, 0), (1, 1, 40, 0)]  # the last three pass an edge
+CORNERS = [(0, 0, 0, 0), (1, 2, 16, 64), (0, 1, 32, 64), (1, 1, 40, 0), (0, 0, 0, 128)]  # the last three pass an edge
 
 
 @lru_cache
@@ -82,9 +82,8 @@ def run(corner=(0, 0, 0, 0), backend="cpu", backwards=False, change=("", ""), mo
 def test_a_box_goes_to_its_place_without_the_part_past_the_edges(corner, backend, backwards):
     n, head, row, column = corner
     wanted = np.full(SHAPE, -1, np.float16)
-    box = np.arange(1024, dtype=np.float16).reshape(16, 64)
-    rows = slice(max(0, row), min(SHAPE[2], row + 16))
-    wanted[n, head, rows, column : column + 64] = box[rows.start - row : rows.stop - row]
+    place = wanted[n, head, row : row + 16, column : column + 64]
+    place[:] = np.arange(1024, dtype=np.float16).reshape(16, 64)[: place.shape[0], : place.shape[1]]
     assert np.array_equal(run(corner, backend, backwards), wanted)
 
 
@@ -98,6 +97,12 @@ def test_a_box_that_nobody_waits_for_stops_the_run_and_a_late_copy_shows():
     late = "  tma_store_wait();\n  __syncwarp();\n  smem[threadIdx.x] = to_half(0.f);\n"
     swapped = "  __syncwarp();\n  smem[threadIdx.x] = to_half(0.f);\n  __syncwarp();\n  tma_store_wait();\n"
     assert not np.array_equal(run(change=(late, swapped), backwards=True), run(backwards=True))
+
+
+@pytest.mark.parametrize("corner", [(1, 0, -8, 0), (0, 0, 0, -64)])
+def test_a_coordinate_below_0_stops_the_run_as_a_gpu_does(corner):
+    with pytest.raises(RunError, match="A GPU takes none below 0"):
+        run(corner)
 
 
 def test_a_box_outside_shared_memory_and_a_lying_probe_stop_the_run():

@@ -132,7 +132,7 @@ def test_a_case_shorter_than_the_host_needs_for_a_run_is_decided_by_its_queued_r
     assert choices.timed(made).share.tolist() == pytest.approx([1, 6 / 7, 1, 40 / 44])
 
 
-def test_a_kernel_without_a_time_of_the_bench_has_those_of_its_exact_builds_in_the_table_of_choices():
+def test_a_kernel_with_builds_that_round_has_the_times_of_its_exact_builds_in_the_table_of_choices():
     device, spec = nearest_times.recorded_device(), KERNELS["13_short"]
     made = choices.timed(choices.TABLE.recorded()[device.name][0])
     problem = SixteenBitProblem(4096, 128, 2, 32, True, "bfloat16")

@@ -33,6 +33,18 @@ def test_the_output_and_lse_are_right(device, rows, dtype, queries, keys, causal
 
 
 @devices
+@pytest.mark.parametrize("dtype", HALVES)
+@pytest.mark.parametrize(("size", "units"), [(15, 0), (100, 1)])
+def test_scores_of_a_hundred_thousand_cost_at_most_one_unit_in_the_last_place(device, dtype, size, units):
+    """Each query is its key, so its own V is its output. A score is about 8 * size ** 2."""
+    _, k, v = tensors(64, dtype=dtype, device=device)
+    k = size * k
+    o = ops.attention(k.repeat_interleave(2, 1), k, v)[0]
+    gap = (o.double() - v.repeat_interleave(2, 1).double()).abs().max()
+    assert gap <= units * torch.finfo(dtype).eps * v.abs().max().double()
+
+
+@devices
 def test_a_scale_a_window_and_a_sink_change_the_output(device):
     q, k, v = tensors(50, dtype=torch.float16, device=device)
     sink = torch.randn(4, device=device)

@@ -21,10 +21,10 @@ class Runner:
         return stage.provenance(run)
 
 
-def look_of(name):
+def look_of(name, **fields):
     kernel = catalog.find(name)
     kernels = catalog.current().of_problem(kernel.problem_type).values()
-    problem = kernel.problem_type()
+    problem = kernel.problem_type(**fields)
     ways = [(said, Request(k, problem, s, backend="cpu")) for k in kernels for said, s in pattern_cycles.ways(k)]
     return story.Look(next(request for _, request in ways if request.kernel.name == name), tuple(ways))
 
@@ -133,6 +133,13 @@ def test_the_page_shows_the_figures_of_the_run(found):
         assert [step for bar in bars for step in bar.now] == [*range(len(made.frames))]
         cycles = [pattern_cycles.cycles(way["request"]) for way in found[name]["ways"]]
         assert [bar.value for bar in bars] == [one.cycles for one in cycles]
+
+
+@pytest.mark.parametrize("numbers", [32, 64])
+def test_one_warp_with_fewer_numbers_than_its_reads_has_idle_lanes(numbers):
+    data, _ = story.data_of(look_of("lab_reduce_warp", numbers=numbers), Runner())
+    way = next(way for way in data["ways"] if way["chosen"])
+    assert way["working"] == [numbers // 4, *[32] * 5]
 
 
 def test_the_note_says_where_recorded_traces_come_from(found):

@@ -7,24 +7,24 @@ const GAP = 4; // pixels between two pages
 const NOW = PALETTE.wavefronts.now;
 
 /** @typedef {{name: string, colour: string, tokens: number, first: number, table: number[]}} Held */
-/** @typedef {ReturnType<typeof placeLayout>} Layout */
-/** @typedef {ReturnType<typeof import('./place_rule.js').placeOf> & {token: number}} Spot */
+/** @typedef {ReturnType<typeof slotsLayout>} Layout */
+/** @typedef {ReturnType<typeof import('./slots_rule.js').placeOf> & {token: number}} Spot */
 
 /**
  * @param {{width: number, height: number, em: number}} size of the pane
  * @param {{pages: number, size: number, rows: number}} of memory, and the most rows of a sequence
  */
-export function placeLayout({ width, height, em }, { pages, size, rows }) {
+export function slotsLayout({ width, height, em }, { pages, size, rows }) {
   const narrow = width < 40 * em,
     head = 3 * em, // of memory and of the sequence: a title, and the numbers of the slots
     label = 4.6 * em, // of a page
-    foot = 2 * em,
-    line = narrow ? 1.5 * em : 2 * em, // of the sequence
+    foot = 0.6 * em,
+    line = narrow ? 1.5 * em : 2.3 * em, // of the sequence
     left = { x: 0, y: head, w: narrow ? width : 0.47 * width },
     box = narrow ? 5.4 * em : 7.4 * em, // of an entry
     above = narrow ? head + rows * line + 4.6 * em : 0, // what is over memory
     cell = Math.min((narrow ? width - label : width - left.w - label - em) / size, 2.6 * em),
-    pitch = narrow ? 1.45 * em : Math.max(1.5 * em, Math.min(2.3 * em, (height - head - foot) / pages)),
+    pitch = narrow ? 1.45 * em : Math.max(1.5 * em, Math.min(3.2 * em, (height - head - foot) / pages)),
     memory = { x: width - cell * size - 1, y: above + head },
     token = Math.min((left.w - box - 1.2 * em) / size, cell);
   return {
@@ -60,18 +60,19 @@ export function placeLayout({ width, height, em }, { pages, size, rows }) {
  * @param {Spot | null} now.spot
  * @param {Paint} paint
  */
-export function placeMarks(at, now, paint) {
+export function slotsMarks(at, now, paint) {
   const made = new Marks(at.em),
     follows = ['table', 'path', 'hand'].includes(now.phase);
   memory(made, at, now, paint, follows);
   for (const one of now.held) tokens(made, at, now, one, paint, follows);
   if (follows) sequence(made, at, now, paint);
   else requests(made, at, now, paint);
+  waste(made, at, now, paint, follows);
   if (now.spot) path(made, at, now, now.spot, paint);
   return made.list;
 }
 
-/** @typedef {Parameters<typeof placeMarks>[1]} Now */
+/** @typedef {Parameters<typeof slotsMarks>[1]} Now */
 
 /** @param {Marks} made @param {Layout} at @param {Now} now @param {Paint} paint @param {boolean} follows */
 function memory(made, at, { pages, size, phase, held, max, spot }, paint, follows) {
@@ -141,7 +142,6 @@ function tokens(made, at, { size, name, phase, spot, held }, one, paint, follows
     const slot = one.first + n,
       page = one.first < 0 ? one.table[Math.floor(n / size)] : Math.floor(slot / size),
       column = one.first < 0 ? n % size : slot % size;
-    if (waits && at.narrow) continue;
     const [x, y, w, h] = waits ? at.of(n) : at.slot(page, column, phase !== 'reserved');
     made.rect(`${one.name} ${n}`, waits ? [x, y + listed(at, row), w, h] : [x, y, w, h], {
       fill: mine && spot?.token === n ? NOW : pale,
@@ -156,7 +156,7 @@ function tokens(made, at, { size, name, phase, spot, held }, one, paint, follows
 
 /** The height of the list of so many requests. */
 const listed = (/** @type {Layout} */ { em, narrow, head }, /** @type {number} */ rows) =>
-  rows * (narrow ? 1.5 : 2.4) * em + (narrow ? 0 : 0.6 * head);
+  rows * (narrow ? 1.5 : 2.4) * em + (narrow ? 2 * em : 0.6 * head);
 
 /** The requests, what they hold, and the share of empty slots. */
 /** @param {Marks} made @param {Layout} at @param {Now} now @param {Paint} paint */
@@ -171,12 +171,9 @@ function requests(made, at, { held, size, phase, pages, max }, paint) {
     at.narrow ? 'Requests' : 'Requests: chats that grow token by token',
     { bold: true },
   );
-  let [kept, used] = [0, 0];
   held.forEach((one, n) => {
     const y = at.left.y - 0.4 * em + n * line,
-      slots = one.first < 0 ? one.table.length * size : max,
       waits = phase === 'reserved' && one.first < 0;
-    if (!waits) [kept, used] = [kept + slots, used + one.tokens];
     const says = waits
       ? `waits: needs ${max} slots, ${free} left`
       : phase === 'reserved'
@@ -192,15 +189,30 @@ function requests(made, at, { held, size, phase, pages, max }, paint) {
       bold: waits,
     });
   });
-  const y = at.narrow ? at.left.y + held.length * line + 1.2 * em : at.bottom - 1.4 * em,
-    of = phase === 'reserved' ? 'reserved slots' : 'slots in these pages';
+}
+
+/** The share of slots without a token, of those that requests hold. */
+/** @param {Marks} made @param {Layout} at @param {Now} now @param {Paint} paint @param {boolean} follows */
+function waste(made, at, { held, size, phase, max }, paint, follows) {
+  if (follows && at.narrow) return;
+  const { em } = at,
+    /** @type {Map<number, number>} */ fills = new Map(); // page -> slots with a token
+  let [kept, used] = [0, 0];
+  for (const { first, tokens, table } of held) {
+    if (first >= 0) [kept, used] = [kept + max, used + tokens];
+    table.forEach((page, n) => fills.set(page, Math.max(fills.get(page) ?? 0, Math.min(size, tokens - n * size))));
+  }
+  for (const fill of fills.values()) [kept, used] = [kept + size, used + fill];
+  const y = at.narrow ? at.left.y + held.length * 1.5 * em + 1.2 * em : at.bottom - 1.8 * em,
+    reserved = phase === 'reserved',
+    of = reserved ? 'reserved slots' : 'slots in these pages';
   made.text('share', [at.left.x, y], `${Math.round((100 * (kept - used)) / kept)}% empty`, {
-    ...{ size: (at.narrow ? 1.5 : 2.6) * em, bold: true, fill: phase === 'reserved' ? PALETTE.wrong : paint.text },
+    ...{ size: (at.narrow ? 1.5 : 2.6) * em, bold: true, fill: reserved ? PALETTE.wrong : paint.text },
   });
   made.text(
     'share of',
     [at.left.x + (at.narrow ? 9 : 0) * em, y + (at.narrow ? 0 : 1.4) * em],
-    `${kept - used} of ${kept} ${of}`,
+    `${kept - used} of ${kept} ${of}${follows ? '. Pale: other requests' : ''}`,
   );
 }
 
@@ -294,11 +306,11 @@ function path(made, at, { size, held, name }, spot, paint) {
   made.rect('its slot', [cell[0] - 1, cell[1] - 1, cell[2] + 2, cell[3] + 2], frame);
   /** @type {[string, number][]} text, and its size */
   const says = [
-    [`${spot.token} / ${size} = ${spot.entry}, rest ${spot.slot}`, at.narrow ? 1.2 : 2],
-    [`entry ${spot.entry} names page ${spot.page}, rest ${spot.slot} is the slot`, at.narrow ? 1 : 1.25],
-    [`its key begins at byte ${number(spot.byte)} of K`, at.narrow ? 0 : 1.25],
+    [`${spot.token} / ${size} = ${spot.entry}, rest ${spot.slot}`, at.narrow ? 1.2 : 2.4],
+    [`entry ${spot.entry} names page ${spot.page}, rest ${spot.slot} is the slot`, at.narrow ? 1 : 1.3],
+    [`its key begins at byte ${number(spot.byte)} of K`, at.narrow ? 0 : 1.3],
   ];
-  let top = at.left.y + rows * at.line + (at.narrow ? 0.4 : 1.2) * em;
+  let top = at.left.y + rows * at.line + (at.narrow ? 0.4 : 0.8) * em;
   says.forEach(([text, big], n) => {
     top += 1.5 * big * em;
     if (big) made.text(`says ${n}`, [at.left.x, top], text, { size: big * em, bold: !n });

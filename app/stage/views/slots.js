@@ -1,15 +1,15 @@
 // Reserved slots against pages, and then a token's place in pages: the reader drags along a sequence. The place follows
-// from place_rule.js, with the block table of the run.
+// from slots_rule.js, with the block table of the run.
 import { canvasView } from '../core/canvas.js';
 import { makeGlide } from '../core/glide.js';
 import { element, number } from '../core/paint.js';
-import { placeLayout, placeMarks } from './place_marks.js';
-import { placeOf } from './place_rule.js';
+import { slotsLayout, slotsMarks } from './slots_marks.js';
+import { placeOf } from './slots_rule.js';
 
 const CUT = 1100; // ms from a step to the next
 const HOP = 160; // ms from a token's page to another
 
-/** @type {Picture<block_table.PlaceMeta>} */
+/** @type {Picture<block_table.SlotsMeta>} */
 export default function (host, { meta }, context) {
   const { frames, phases, held, pages, size, name, bases, piece, words } = meta,
     { clock } = context,
@@ -20,14 +20,14 @@ export default function (host, { meta }, context) {
     rows = Math.max(...held.flat().map(({ tokens }) => Math.ceil(tokens / size)));
   let token = meta.example,
     said = '';
-  /** @type {ReturnType<typeof placeLayout>} */ let at;
+  /** @type {ReturnType<typeof slotsLayout>} */ let at;
   const spot = () => ({ token, ...placeOf(token, table, bases, size, piece) });
   const glide = makeGlide(() => view.draw());
 
   function marks(/** @type {{paint: Paint}} */ { paint }) {
     const phase = phases[clock.step],
       now = { held: held[clock.step], pages, size, max: meta.max_len, name, phase };
-    return glide.pass(placeMarks(at, { ...now, spot: ['path', 'hand'].includes(phase) ? spot() : null }, paint));
+    return glide.pass(slotsMarks(at, { ...now, spot: ['path', 'hand'].includes(phase) ? spot() : null }, paint));
   }
   function speak() {
     const phase = phases[clock.step],
@@ -99,7 +99,7 @@ export default function (host, { meta }, context) {
     title: 'Pages',
     live: true,
     layout: (/** @type {any} */ box) => {
-      at = placeLayout(box, { pages, size, rows });
+      at = slotsLayout(box, { pages, size, rows });
       glide.end();
       const [x, y] = at.of(0);
       Object.assign(grip.style, {

@@ -1,0 +1,122 @@
+// The few lanes that share a row: the registers of each, and the shuffles that carry the largest score to all of them.
+// Its steps follow the chosen row of the run. In the last one, a click makes another score the largest.
+import { canvasView } from '../core/canvas.js';
+import { filled } from '../core/follow.js';
+import { button, element, exact } from '../core/paint.js';
+import { after, shufflesLayout, shufflesMarks } from './shuffles_marks.js';
+
+const LANES = 32;
+const ABOVE = 0.5; // how far a click lifts a score above the others
+
+/** @type {Picture<registers.ShufflesMeta>} */
+export default function (host, { meta, columns }, context) {
+  const { row0, rows, keys, tiles, frames, phases, of_tile: ofTile, words, kernel } = meta,
+    { clock } = context,
+    { thread, s, p, m, l } = columns,
+    HAND = frames.length - 1;
+  let chosen = meta.row - row0;
+  /** @type {number | null} */ let lifted = null; // the key whose score the reader made the largest
+  /** @type {any} */ let at;
+
+  const of = (/** @type {Float32Array} */ values, /** @type {number} */ key) => values[chosen * keys + key];
+  const owner = (/** @type {number} */ row, /** @type {number} */ key) => thread[row * keys + key];
+  const widest = Math.max(...tiles.map(([first, last]) => last - first + 1));
+
+  /** What the row's lanes hold at a step. */
+  function state(/** @type {number} */ step) {
+    const n = ofTile[step],
+      [first, last] = tiles[n],
+      all = Array.from({ length: last - first + 1 }, (_, key) => first + key).filter(key => owner(chosen, key) >= 0),
+      names = [...new Set(all.map(key => owner(chosen, key)))].sort((a, b) => a - b),
+      top = Math.max(...all.map(key => of(s, key))),
+      score = (/** @type {number} */ key) => (key === lifted ? top + ABOVE : of(s, key)),
+      before = n ? m[(n - 1) * rows + chosen] : -Infinity;
+    const lanes = names.map(one => {
+      const own = all.filter(key => owner(chosen, key) === one);
+      return {
+        ...{ lane: one % LANES, keys: own, scores: own.map(score), weights: own.map(key => of(p, key)) },
+        max: Math.max(...own.map(score)),
+        sum: own.reduce((sum, key) => sum + of(p, key), 0),
+      };
+    });
+    return {
+      ...{ phase: phases[step], tile: n, tiles: tiles.length, first, last, lanes, before, lifted },
+      ...{ row: row0 + chosen, warp: Math.floor(names[0] / LANES) },
+      m: Math.max(before, ...lanes.map(({ max }) => max)),
+      l: l[n * rows + chosen],
+    };
+  }
+
+  function choose(/** @type {any} */ what) {
+    if (what.row !== undefined) [chosen, lifted] = [what.row - row0, null];
+    else if (what.register === undefined) return false;
+    else {
+      if (clock.step !== HAND) clock.set(HAND, 'user');
+      lifted = what.register;
+    }
+    speak();
+    view.draw();
+    return true;
+  }
+  const reset = button('Back to the run', () => {
+    lifted = null;
+    speak();
+    view.draw();
+  });
+  const said = element('span', { class: 'from' });
+  function speak() {
+    const lane = state(clock.step).lanes.find(one => one.keys.includes(/** @type {number} */ (lifted)));
+    clock.tell('said', lane ? filled(words.lifted, { lane: lane.lane }) : '');
+    said.textContent = lane ? 'modelled, under your hand' : `run of ${kernel}, row ${row0 + chosen}`;
+    said.classList.toggle('modelled', !!lane);
+    reset.toggleAttribute('inert', !lane);
+  }
+  const onStep = () => {
+    if (clock.step !== HAND) lifted = null;
+    speak();
+  };
+  clock.addEventListener('step', onStep);
+
+  const view = canvasView(host, context, {
+    title: 'Lanes of a row',
+    layout: (/** @type {any} */ size) => {
+      const { lanes } = state(0);
+      at = shufflesLayout(size, { rows, columns: widest, lanes: lanes.length, slots: lanes[0].keys.length });
+      return at.height;
+    },
+    marks: (/** @type {{step: number, paint: Paint}} */ { step, paint }) => {
+      const now = state(step),
+        tile = Array.from({ length: rows }, (_, row) =>
+          Array.from({ length: now.last - now.first + 1 }, (_, n) => owner(row, now.first + n)),
+        );
+      return shufflesMarks(at, { ...now, grid: tile, row0, chosen, shared: meta.shared }, paint);
+    },
+    describe(/** @type {any} */ what, /** @type {number} */ step) {
+      if (what.row !== undefined && what.key !== undefined) {
+        const one = owner(what.row - row0, what.key);
+        return one < 0
+          ? `query ${what.row}, key ${what.key}: no score`
+          : `query ${what.row}, key ${what.key}: lane ${one % LANES} of warp ${Math.floor(one / LANES)}`;
+      }
+      if (what.register !== undefined) {
+        const weighed = after(phases[step], 'weights') ? `, weight ${exact(of(p, what.register))}` : '';
+        const score = what.register === lifted ? 'made the largest' : exact(of(s, what.register));
+        return `register of key ${what.register}: score ${score}${weighed}`;
+      }
+      return what.said ?? '';
+    },
+    label: (/** @type {number} */ step) => `${frames[step].title}. ${frames[step].sentence}`,
+    click: choose,
+  });
+  const hint = element('span', {}, words.hint);
+  host.append(element('div', { class: 'below-hand' }, hint, element('div', { class: 'of-hand' }, said, reset)));
+  speak();
+  return {
+    draw: view.draw,
+    unmount() {
+      clock.removeEventListener('step', onStep);
+      clock.tell('said', '');
+      view.unmount();
+    },
+  };
+}

@@ -1,0 +1,108 @@
+"""The site without a server, on a plain server of files below a path, with and without a network."""
+
+import functools
+import gzip
+import json
+import subprocess
+import sys
+import threading
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+from browser.conftest import CLOCK, shown
+from browser.stepping import address, choose, press, step_of
+from playwright.sync_api import expect
+
+ROOT = Path(__file__).parents[2]
+
+
+class Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, *said):
+        pass
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """The start page and the stop Where bytes live, below a path."""
+    top = tmp_path_factory.mktemp("site")
+    made = subprocess.run(
+        [sys.executable, "-m", "app.export", str(top / "a" / "path"), "--only", "levels"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+    assert made.returncode == 0, made.stderr
+    assert "2 pages" in made.stdout
+    return top
+
+
+@pytest.fixture
+def site(folder):
+    """(address of the site, a call that ends its server)"""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=folder))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+
+    def end():
+        server.shutdown()
+        server.server_close()
+
+    yield f"http://127.0.0.1:{server.server_port}/a/path", end
+    end()
+
+
+@pytest.fixture
+def page(browser):
+    context = browser.new_context(viewport={"width": 1280, "height": 720})
+    made, errors = context.new_page(), []
+    made.add_init_script(CLOCK)
+    made.on("pageerror", lambda error: errors.append(str(error)))
+    yield made
+    context.close()
+    assert not errors
+
+
+def test_a_link_opens_a_stop_which_steps_and_leads_on(site, page):
+    url, _ = site
+    sent = []
+    page.on("response", lambda answer: sent.append((answer.status, int(answer.headers.get("content-length", 0)))))
+    page.goto(f"{url}/")
+    page.wait_for_selector(".wg .start [data-alive]")
+    page.locator('.wg nav .stops [data-stop="levels"]').click()
+    shown(page, "memory_hierarchy")
+    assert {status for status, _ in sent} == {200} and sum(size for _, size in sent) < 2_500_000
+    press(page, "ArrowRight")
+    assert step_of(page) == 1 and address(page)["step"] == "2"
+    page.reload()  # the server leads to the folder's address, with a slash at the end
+    shown(page, "memory_hierarchy")
+    assert step_of(page) == 1
+    page.go_back()
+    page.wait_for_selector(".wg .start:not([hidden])")
+
+
+def test_a_menu_offers_what_is_exported_and_a_link_to_more_says_how_to_have_it(site, page, folder):
+    url, _ = site
+    asked = json.loads(gzip.decompress((folder / "a/path/asked/memory_hierarchy.gz").read_bytes()))
+    (name, moves), *_ = asked["moves"]["0"].items()
+    at = asked["entries"][0]["link"]
+    page.goto(f"{url}/memory_hierarchy/?stop=levels&depth=everything&{name}=nothing")
+    first = shown(page, "memory_hierarchy")
+    expect(page.locator(".wg .messages")).to_contain_text(
+        f"{name} = nothing is not on this site, which shows {at[name]}."
+    )
+    other = next(iter(moves))
+    choose(page, name, other)
+    assert shown(page, "memory_hierarchy", first) == asked["entries"][moves[other]]["bundle"]
+    assert address(page)[name] == other
+
+
+def test_a_visited_site_opens_without_a_network(site, page):
+    url, end = site
+    page.goto(f"{url}/")
+    page.wait_for_selector(".wg .start [data-alive]")
+    page.wait_for_function("navigator.serviceWorker.controller !== null", timeout=20_000)
+    end()
+    page.goto(f"{url}/memory_hierarchy/?stop=levels")
+    shown(page, "memory_hierarchy")
+    press(page, "ArrowRight")
+    assert step_of(page) == 1

@@ -1,0 +1,68 @@
+"""The pictures `split` and `sharing`: their rules against plans and runs, and their times against the recordings."""
+
+import json
+from dataclasses import replace
+
+import pytest
+from hand_rules import applied
+
+from explainers.stories.block_table import kv_heads, sharing, split
+from kernels.catalog import KERNELS
+from kernels.core.request import Request
+from kernels.core.scope import Scope
+from kernels.families.paged.problem import PagedProblem
+from kernels.recordings import tables
+from kernels.run import execute
+
+V1, V2 = "paged_v1", "paged_v2"
+
+
+def test_the_times_are_those_of_equal_recorded_problems():
+    found = split.recorded(V1, V2)
+    made, where = next((made, where) for made, where in tables.recorded("bench").values() if V1 in set(made.name))
+    assert found["date"] == where.date and found["device"] in where.device
+    rows = (
+        made[(made.status == "ok") & made.name.isin([V1, V2])]
+        .drop_duplicates(["name", "problem"], keep="last")
+        .set_index(["name", "problem"])
+    )
+    known = {(name, tuple(json.loads(problem)["context_lens"])): us for (name, problem), us in rows.median_us.items()}
+    for one in [*found["longer"], *found["more"]]:
+        lengths = (one["tokens"],) * one["contexts"]
+        assert one["us"] == [known[V1, lengths], known[V2, lengths]]
+    assert len({one["contexts"] for one in found["longer"]}) == len({one["tokens"] for one in found["more"]}) == 1
+    assert min(len(found["longer"]), len(found["more"])) >= 4
+    wins = [one["us"][1] < one["us"][0] for one in [*found["longer"], *found["more"]]]
+    assert True in wins and False in wins  # the reader can find both
+
+
+def test_the_blocks_are_those_of_the_launches_and_every_sm_gets_its_share():
+    found = split.recorded(V1, V2)
+    for one in [*found["longer"], *found["more"]]:
+        problem = PagedProblem(context_lens=(one["tokens"],) * one["contexts"], num_heads=32, num_kv_heads=8)
+        settings = {V1: (), V2: (("PARTITION", found["size"]),)}
+        for name, blocks in zip((V1, V2), one["blocks"]):
+            launch = Request(KERNELS[name], problem, settings[name]).plan.launches[0]
+            assert launch.blocks == blocks
+    for blocks, each in zip((1, 8, 128, 2048), applied("spread", [[n, 132] for n in (1, 8, 128, 2048)])):
+        assert sum(each) == blocks and max(each) - min(each) <= 1
+
+
+@pytest.mark.parametrize("kv", [4, 2, 1])
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_the_held_and_the_asked_bytes_are_those_of_a_run(kv, dtype):
+    problem = PagedProblem(context_lens=(70,), num_heads=4, num_kv_heads=kv, head_dim=64, dtype=dtype)
+    whole = Request(KERNELS[V1], problem)
+    found = kv_heads.reads(execute.run(replace(whole, scope=Scope.everything(whole.plan))))
+    model = {"layers": 1, "heads": 4, "dim": 64, "item": 4 if dtype == "float32" else 2, "tokens": 70}
+    (rule,) = applied("bytesOf", [[model, kv]])
+    assert rule == {"held": found["held"], "asked": found["read"], "group": 4 / kv}
+
+
+def test_each_headline_is_short_and_the_sizes_are_said():
+    run = {"title": "MHA 4:4", "num_heads": 4, "num_kv_heads": 4, "held": 4, "read": 4}
+    meta = sharing.view([run]).meta
+    assert [meta["heads"] // kv for kv in meta["kv"]] == [1, 4, 4, 4] and "Llama 3 8B" in meta["source"]
+    assert all(len(frame["head"].split()) <= 12 for frame in meta["frames"])
+    (rule,) = applied("bytesOf", [[{key: meta[key] for key in ("layers", "heads", "dim", "item", "tokens")}, 8]])
+    assert rule["held"] == 256 * 2**20 and rule["asked"] == 2**30
