@@ -18,7 +18,13 @@ from kernels.trace.probes import sites_of
 ROOT = Path(__file__).parents[1]
 SETS = ("app/requirements.txt", "kernels/cpu.txt", "kernels/cuda12.txt", "kernels/cuda13.txt")
 TOP = {"app", "kernels", "explainers", "tests", ".streamlit", "requirements.txt", "README.md", ".ci", ".gitignore"}
-TOP |= {"LICENSE", "pyproject.toml", "CHANGELOG.md", "SECURITY.md"}  # GitHub's tab "Security" shows SECURITY.md
+TOP |= {
+    ".github",
+    "LICENSE",
+    "pyproject.toml",
+    "CHANGELOG.md",
+    "SECURITY.md",
+}  # GitHub's tab "Security" shows SECURITY.md
 FORBIDDEN = {
     "kernels": {"streamlit", "altair", "explainers", "app"},
     "explainers": {"streamlit", "cupy", "cuda", "multiprocessing", "time", "os", "pathlib", "io", "app"},

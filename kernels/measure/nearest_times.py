@@ -72,7 +72,7 @@ def _times(spec: KernelSpec, device: str) -> Iterator[Time]:
         return
     rows, where = found
     own = rows[(rows["name"] == spec.name) & (rows["code_hash"] == spec.code_hash) & (rows["status"] == "ok")]
-    rounds = [_may_round(spec, *pair) for pair in zip(own.problem, own.settings)]
+    rounds = [_may_round(spec, *pair) for pair in zip(own.problem, own.settings.fillna(""))]
     exact = _of_choices(spec, where.device, tuple(where.roofs.items())) if own.empty or any(rounds) else []
     columns = ("problem", "tflops", "median_us", "roof", "roof_percent")
     for rounded, problem, tflops, us, roof, percent in zip(rounds, *(own[name] for name in columns)):
@@ -82,10 +82,12 @@ def _times(spec: KernelSpec, device: str) -> Iterator[Time]:
     yield from exact
 
 
-def _may_round(spec: KernelSpec, problem: str, settings: object) -> bool:
+@lru_cache(maxsize=256)
+def _may_round(spec: KernelSpec, problem: str, settings: str) -> bool:
     """Whether a recorded build may round a row's largest weight."""
-    chosen = dict(choices.pairs_of(str(settings or "")))
-    return spec.may_round(spec.problem_type(**json.loads(problem)), spec.settings(chosen))
+    if not spec.rounds:
+        return False
+    return spec.may_round(spec.problem_type(**json.loads(problem)), spec.settings(choices.pairs_of(settings)))
 
 
 @of_recordings(lru_cache(maxsize=64))

@@ -55,7 +55,7 @@ def test_a_number_shows_the_row_and_the_column_that_made_it(visit):
     value = view["columns"]["numbers"][first + 3 * columns + 5]
     said = hover(page, "In reverse", tensor="dQ", query=row0 + 3, dim=column0 + 5)
     assert np.float32(said.split("= ")[1]) == np.float32(value)
-    told = page.locator(".wg .sentence").inner_text()
+    told = page.locator(".wg .narration .sentence").inner_text()
     assert told.startswith(f"dQ[{row0 + 3}, {column0 + 5}] = ") and f"row {row0 + 3} of dS, times column" in told
     go_to(page, 0)
-    assert "dQ[" not in page.locator(".wg .sentence").inner_text()
+    assert "dQ[" not in page.locator(".wg .narration .sentence").inner_text()

@@ -49,14 +49,14 @@ export default function (host, { meta }, context) {
     if (step >= FLIGHT) found.push(one('B', 'flight', 'B  Copies in flight', 'modelled', { fell: 0 }));
     if (step === ROLES)
       found.push(
-        one('C', 'flight', 'C  Roles', 'modelled: a producer copies, warpgroups 1 and 2 compute', {
+        one('C', 'flight', 'C  Roles', 'modelled. A warpgroup is 128 threads: one copies, 1 and 2 compute', {
           roles: true,
           fell: 1,
         }),
       );
     if (step >= TURNS)
       found.push(
-        one('C', 'turns', 'C  Roles and ping-pong', 'modelled: warpgroups 1 and 2 in turn', {
+        one('C', 'turns', 'C  Roles and ping-pong', 'modelled. Warpgroups 1 (strong) and 2 (pale) take turns', {
           roles: true,
           full: true,
           fell: 1,
@@ -70,7 +70,7 @@ export default function (host, { meta }, context) {
     return found;
   }
   const isTop = () => clock.step <= AFTER;
-  const place = () => loopLayout(size, { units: clock.step > PIECES, top: isTop(), panels: panels() });
+  const place = (now = panels()) => loopLayout(size, { units: clock.step > PIECES, top: isTop(), panels: now });
   const length = () => (clock.step < AFTER ? 1 : 2.02) * first;
   /** The moments under a handle: of the first tile of the first schedule. */
   const handles = () =>
@@ -88,10 +88,11 @@ export default function (host, { meta }, context) {
     return !!motion;
   });
   function marks(/** @type {{paint: Paint, at: any}} */ { paint, at: thing }) {
+    const now = panels();
     shown = loopMarks(
-      place(),
+      place(now),
       {
-        ...{ panels: panels(), length: length(), top: isTop(), instruction: meta.instruction, handles: handles() },
+        ...{ panels: now, length: length(), top: isTop(), instruction: meta.instruction, handles: handles() },
         ...{ tile: thing?.tile === undefined ? null : thing, metered: clock.step >= AFTER },
       },
       paint,

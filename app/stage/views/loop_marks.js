@@ -142,7 +142,8 @@ export function loopMarks(at, now, paint) {
     const texts = new Marks(em),
       before = panel.fell >= 0 ? now.panels[panel.fell] : null;
     for (const bar of [...panel.bars].sort((one, other) => Number(!!other.flying) - Number(!!one.flying))) {
-      if (bar.start >= now.length || bar.end < 0) continue;
+      const hidden = !panel.roles && bar.group > 0; // one bar of all warpgroups
+      if (hidden || bar.start >= now.length || bar.end < 0) continue;
       const name = `${id} ${bar.part} ${bar.tile} ${bar.group}${bar.flying ? ' flying' : ''}`,
         [bx, by, bw, bh] = rectOf(bar, n, panel),
         from = Math.max(bx, left),
@@ -165,7 +166,7 @@ export function loopMarks(at, now, paint) {
         ...{ datum: { panel: id, unit: bar.unit, part: bar.part, tile: bar.tile, group: bar.group } },
         tip: `${who}${piece}, key tile ${bar.tile}${bar.flying ? ', in flight until the wait for it' : ''}\n${ns} ns (${panel.recorded ? 'recorded' : 'modelled'})`,
       });
-      if ((!panel.roles && bar.group > 0) || bh < 0.95 * em) continue; // all warpgroups have one text
+      if (bh < 0.95 * em) continue;
       const say = (
         /** @type {string} */ what,
         /** @type {number} */ tx,

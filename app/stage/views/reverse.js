@@ -13,7 +13,8 @@ export default function (host, { meta, columns: { numbers } }, context) {
     HAND = meta.frames.length - 1,
     images = new Map();
   /** @type {ReturnType<typeof reverseLayout>} */ let at;
-  let said = '';
+  let said = '',
+    known = { thing: '', step: 0 }; // what is under the hand, and since which step
 
   /** @param {string} part @param {number} tile */
   const image = (part, tile) => {
@@ -89,7 +90,9 @@ export default function (host, { meta, columns: { numbers } }, context) {
       return at.height;
     },
     marks: (/** @type {{step: number, paint: Paint, at: Thing | null}} */ { step, paint, at: thing }) => {
-      const under = pickedOf(thing),
+      const key = JSON.stringify(thing);
+      if (key !== known.thing) known = { thing: key, step };
+      const under = known.step === step ? pickedOf(thing) : null, // a step forgets the number before it
         picked = under && parts[under.part].seen[step] ? under : step === HAND ? largest() : null,
         small = at.narrow ? smallText(at.em) : 1.1 * at.em,
         wide = (/** @type {string} */ text, bold = false) =>

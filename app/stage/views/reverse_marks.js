@@ -23,8 +23,9 @@ export function reverseLayout({ width, height, em }, parts) {
     label = (narrow ? 2.5 : 1.7) * em,
     band = (narrow ? 2.4 : 2.9) * em,
     least = (narrow ? 1 : 2.6) * em, // between two columns
-    room = (height - 4 * label - band - 4) / (4 * rows), // of a number, down
-    unit = Math.max(0.8, Math.min((width - 3 * least - 4) / (4 * columns), room)),
+    across = (width - 3 * least - 4) / (4 * columns), // pixels of a number
+    room = narrow ? 1.25 * across : (height - 4 * label - band - 4) / (4 * rows), // down. A phone scrolls
+    unit = Math.max(0.8, Math.min(across, room)),
     tall = Math.max(unit, Math.min(TALLEST * unit, room)),
     gap = Math.min(8 * em, (width - 4 * columns * unit - 4) / 3),
     left = (width - 4 * columns * unit - 3 * gap) / 2,
@@ -201,8 +202,9 @@ function addPrice(made, at, price, paint, wide) {
     most = at.lane(2)[1] - left,
     total = (/** @type {[string, number][]} */ bar) => bar.reduce((sum, [, us]) => sum + us, 0),
     scale = (most - 5.5 * em) / Math.max(total(price.keep), total(price.make)),
-    tops = [0.22, 0.52].map(share => at.middle + at.band / 2 + share * (at.height - at.middle - at.band)),
-    high = Math.min(3 * em, 0.16 * (at.height - at.middle));
+    high = Math.min(3 * em, 0.16 * (at.height - at.middle)),
+    first = at.middle + at.band / 2 + Math.max(1.6 * em, 0.2 * (at.height - at.middle - at.band)),
+    tops = [first, first + high + Math.max(2.2 * em, 0.14 * (at.height - at.middle))];
   /** @type {['keep' | 'make', string[]][]} */
   const bars = [
     ['keep', [COLOURS.written, COLOURS.read]],

@@ -31,12 +31,11 @@ export default function (host, { meta }, context) {
   }
   /** The rival's time in words, the longest text first. */
   function versus(/** @type {string} */ rung, /** @type {string} */ rival, /** @type {Record<string, number>} */ us) {
-    const name = /** @type {string} */ (saidOf.get(rung)),
-      brief = `${saidOf.get(rival)}: ${timeOf(us[rival])}`,
+    const brief = `${saidOf.get(rival)}: ${timeOf(us[rival])}`,
       times = us[rung] / us[rival],
       values = { rival: saidOf.get(rival) ?? '', time: timeOf(us[rival]), times: short(times, 3) };
     if (times < 1.005) return [brief];
-    return [filled(words.versus, { ...values, name: `${name[0].toUpperCase()}${name.slice(1)}` }), brief];
+    return [filled(words.versus, values), brief];
   }
   function now() {
     const step = clock.step,
@@ -76,8 +75,7 @@ export default function (host, { meta }, context) {
       best = fastest(us),
       [mine, other] = [us[best], us[chosen.rival]],
       times = short(Math.max(mine / other, other / mine), 3),
-      said = /** @type {string} */ (saidOf.get(best)),
-      values = { name: `${said[0].toUpperCase()}${said.slice(1)}`, rival: saidOf.get(chosen.rival) ?? '', times };
+      values = { rival: saidOf.get(chosen.rival) ?? '', times };
     return filled(
       Math.abs(mine / other - 1) < 0.005 ? words.equal : mine < other ? words.faster : words.slower,
       values,

@@ -132,7 +132,7 @@ export function sharingMarks(at, { meta, kv, reads, head }, paint) {
       ...{ fill, ease: 'both', datum: { part: 'size', size: id }, tip: `${said}: ${number(bytes)} bytes` },
     });
     made.text(`${id} has`, [room + 0.7 * em, top + 2.4 * em], text, {
-      ...{ bold: true, size: 1.2 * em, datum: { part: 'size', size: id } },
+      ...{ bold: true, size: 1.2 * em },
     });
   });
   return made.list;

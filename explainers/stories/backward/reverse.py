@@ -71,7 +71,7 @@ class ReverseMeta(TypedDict):
     """The fields of the view `reverse`.
 
     tile: at each step, the number of the tile of queries.
-    made: at each step, its part, or "".
+    phases: the name of each step. made: at each step, its part, or "".
     tiles: of each tile, its queries and keys in words.
     price: for the step `price_at`, or None.
     hand: the sentences under a hand. {name} stands for a value.
@@ -80,6 +80,7 @@ class ReverseMeta(TypedDict):
     frames: list[Frame]
     parts: dict[str, Part]
     tile: list[int]
+    phases: list[str]
     made: list[str]
     tiles: list[str]
     price: Price | None
@@ -105,6 +106,7 @@ def views(run: Run, walk: Walk) -> list[stage.View]:
         "frames": WORDS.frames(rows, {"price": price}),
         "parts": parts,
         "tile": [int(phases.index("next") <= at) if "next" in phases else 0 for at in range(len(phases))],
+        "phases": phases,
         "made": [MADE.get(phase, "") for phase in phases],
         "tiles": [WORDS.say("tile", one | {"head": f"head {walk.head}, " if heads else ""}) for one in said],
         "price": _price(price) if price else None,
@@ -116,9 +118,8 @@ def views(run: Run, walk: Walk) -> list[stage.View]:
 
 
 def steps_of(view: stage.View) -> dict[str, int]:
-    """Part -> the step that makes it. next: the last step but one."""
-    made = {part: step for step, part in enumerate(view.meta["made"]) if part}
-    return made | {"next": len(view.meta["made"]) - 2}
+    """Phase -> its step."""
+    return {phase: step for step, phase in enumerate(view.meta["phases"])}
 
 
 def _tiles(walk: Walk) -> list[Row]:

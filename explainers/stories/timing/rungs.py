@@ -122,7 +122,7 @@ def _rows(taught: Mapping[str, str]) -> list[Rung]:
 def _steps(problems: Mapping[str, TimedProblem]) -> list[Row]:
     """A row for each step."""
     main, us = f"main {LENGTH}", problems[f"main {LENGTH}"]["us"]
-    ladder = [name for name in RUNGS if name in us]
+    ladder = _ladder(us)
     rivals = [name for name in RIVALS if name in us and name != LIMIT]  # the limit is the answer to a question
 
     def step(phase: str, problem: str, rung: str, rival: str, seen: Sequence[str], most: float, **more: object) -> Row:
@@ -139,7 +139,7 @@ def _steps(problems: Mapping[str, TimedProblem]) -> list[Row]:
         before = us[ladder[at - 1]]
         seen = [*ladder[: at + 1], *rivals]
         steps.append(step("rung", main, name, NEXT_TO[name], seen, before * 1.05, times=before / us[name]))
-    last, all_of = ladder[-1], [*ladder, *rivals, LIMIT]
+    last, all_of = ladder[-1], [*us]
     if {FLASH, UNFUSED_16} <= (long := problems.get(f"main {LONGER}", {"us": {}})["us"]).keys():
         steps.append(
             step(
@@ -164,9 +164,14 @@ def _steps(problems: Mapping[str, TimedProblem]) -> list[Row]:
     return [*steps, step("hand", main, last, CUDNN, all_of, us[CUDNN] * 2.2)]
 
 
+def _ladder(us: Mapping[str, float]) -> list[str]:
+    """Our kernels in their order, without the one for short texts: its step has a problem of its own."""
+    return [name for name in RUNGS if name in us and name != FOR_SHORT]
+
+
 def _names(steps: Sequence[Row], us: Mapping[str, float]) -> Row:
     """The values of the questions."""
-    ladder = [name for name in RUNGS if name in us]
+    ladder = _ladder(us)
     gains = {name: us[before] / us[name] for before, name in zip(ladder, ladder[1:])}
     best = max(gains, key=lambda name: gains[name])
     at = {row["rung"]: n for n, row in enumerate(steps) if row["phase"] == "rung"}

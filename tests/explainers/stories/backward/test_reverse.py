@@ -91,11 +91,12 @@ def test_no_text_before_an_answer_has_it():
     asked = {question.id: question for question in STORY.stage(run.request, running).questions}
     assert [*asked] == ["recomputed", "products", "registers"]
     frames = view.meta["frames"]
-    before = {id: " ".join(f["head"] + f["sentence"] for f in frames[: q.step]) for id, q in asked.items()}
+    before = {id: " ".join(f["head"] + f["sentence"] for f in frames[: q.step + 1]) for id, q in asked.items()}
     assert "exp(S -" not in before["recomputed"] and "exp(S −" not in before["recomputed"]
     assert "five" not in before["products"].lower() and "fifth" not in before["products"]
     assert "stay" not in before["registers"] and "registers" not in before["registers"]
-    assert view.meta["made"][asked["products"].step] == "dK"
+    after = {id: view.meta["phases"][question.step + 1] for id, question in asked.items()}
+    assert after == {"recomputed": "scores", "products": "weight_gradients", "registers": "next"}
 
 
 @pytest.mark.parametrize("name", ["backward_1_recompute", "backward_6_overlap"])
