@@ -7,7 +7,7 @@ from pages import open_page
 
 from app.course import stops
 
-MOST_WORDS, MOST_NUMBERS = 12, 1  # of a headline
+MOST_WORDS, MOST_NUMBERS = 12, 3  # of a headline
 WORD = re.compile(r"\S*\w\S*")  # a sign alone is none
 NUMBER = re.compile(r"(?<![\w.,-])\d[\d,]*(?:\.\d+)?(?![\w-])")
 
