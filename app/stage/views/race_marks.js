@@ -21,7 +21,8 @@ export function raceLayout({ width, height, em }) {
     top = bar.y + bar.h + 0.6 * em,
     room = Math.max(15 * em, height - top),
     line = 1.55 * em,
-    card = { y: top + room - FACTS * line - 1.1 * em, h: FACTS * line + 0.7 * em },
+    rows = room < 20 * em ? FACTS - 1 : FACTS,
+    card = { y: top + room - rows * line - 1.1 * em, h: rows * line + 0.7 * em, rows },
     head = 1.9 * em + 2 * (1.45 * em + GAP), // above the square
     across = Math.min(0.62 * half, half - 2 * (1.45 * em + GAP) - 2.6 * em), // next to the strips
     side = Math.max(Math.min(across, card.y - top - head - 1.5 * em), 0.3 * room),
@@ -150,11 +151,11 @@ function addFacts(made, at, facts, recorded, paint) {
       wide = alone ? 2 * half - 2 * pad : half - 2 * pad;
     made.rect(`card ${n}`, [left, card.y, wide, card.h], { fill: paint.background, stroke: paint.border });
     if (n && !narrow)
-      made.text('recorded', [left + wide - inset, card.y + 0.35 * em + (FACTS - 0.28) * line], recorded, {
+      made.text('recorded', [left + wide - inset, card.y + 0.35 * em + (card.rows - 0.28) * line], recorded, {
         align: 'right',
         size: 0.9 * em,
       });
-    rows.forEach(([name, share, says, alpha = 1], row) => {
+    rows.slice(0, card.rows).forEach(([name, share, says, alpha = 1], row) => {
       const y = card.y + 0.35 * em + (row + 0.72) * line,
         from = left + inset + (narrow ? 0 : 11 * em),
         most = left + wide - from - (narrow ? inset : 6.5 * em),

@@ -175,10 +175,8 @@ function addLanes(made, at, now, paint, shade) {
         ...(best ? { stroke: paint.text, width: 2 } : {}),
       });
       const baseline = y + list.line / 2 + 0.35 * em;
-      if (list.wide > 6.4 * em)
-        made.text(`key ${n} ${slot}`, [x + 0.6 * em, baseline], list.wide > 8 * em ? `key ${key}` : `${key}`, {
-          alpha: 0.8,
-        });
+      if (list.wide > 7 * em)
+        made.text(`key ${n} ${slot}`, [x + 0.5 * em, baseline], `key ${key}`, { alpha: 0.8, size: 0.85 * em });
       made.text(
         `value ${n} ${slot} ${weighs} ${now.tile} ${value}`,
         [x + list.wide - 0.6 * em, baseline],
