@@ -101,7 +101,7 @@ def data_of(runs: list[Run]) -> Row:
         "after": after,
         "saved": [*saved.index],
         "never": [*tensors.index[tensors.kept == "never"]],
-        "others": [*others.index],
+        "others": {name: int(size) for name, size in others.fused[:3].items()},  # tensor -> bytes of the fused kernel
         "most": saved.iloc[0].to_dict() if len(saved) else {},
         "one_way": int(one_way.bytes.sum()),
         "apart": not any(launch.cluster for launch in request.plan.launches) and read_again.empty,
