@@ -74,6 +74,19 @@ MOVING = {
 }
 
 
+HANDS = {  # picture under a hand -> its address, and what is dragged: sideways, or up and down
+    "The race": ("tiling?stop=as_written&kernel=01_naive&picture=race", ".hands input[type=range]", False),
+    "One pass": ("online_softmax?stop=one_pass&kernel=03_flash&seq_len=32&BLOCK_Q=8&BLOCK_KV=8&at_tile=3&row=2"
+                 "&picture=drag&step=7", ".bars > [role=slider]:last-of-type", True),
+    "Banks": ("bank_conflicts?stop=banks&kernel=lab_columns&picture=buckets", ".hands input[type=range]", False),
+}  # fmt: skip
+BEATS = """() => {
+  window.gaps = [];
+  let last = 0;
+  const beat = now => { if (last) window.gaps.push(now - last); last = now; requestAnimationFrame(beat); };
+  requestAnimationFrame(beat); }"""
+
+
 def report(what, figure, budget=""):
     print(f"{what:66s} {figure:>28s}   {budget}", flush=True)
 
@@ -189,6 +202,7 @@ def pages(wanted):
         web_process(server)
         if wanted != ["questions"]:
             motions(browser, server)
+            hands(browser, server)
         if wanted != ["motion"]:
             covered_steps(browser, server)
         if wanted in (["motion"], ["questions"]):
@@ -220,6 +234,32 @@ def motions(browser, server):
                             f"budget {budget} ms",
                         )
             page.close()
+
+
+def hands(browser, server):
+    """The distances of frames while the mouse drags for two seconds, in each picture under a hand."""
+    for name, (link, handle, upright) in HANDS.items():
+        page = browser.new_page(viewport={"width": 1280, "height": 720})
+        page.goto(f"{server.url}/{link}", wait_until="commit")
+        shown(page)
+        page.wait_for_timeout(1000)
+        box = page.locator(f".wg {handle}").first.bounding_box()
+        x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+        far = 60 if upright else box["width"] / 2 - 4
+        page.mouse.move(x, y)
+        page.mouse.down()
+        page.evaluate(BEATS)
+        end, n = time.perf_counter() + 2, 0
+        while time.perf_counter() < end:
+            away = far * np.sin(n / 20)
+            page.mouse.move(x, y + away) if upright else page.mouse.move(x + away, y)
+            n += 1
+        gaps = page.evaluate("window.gaps")
+        page.mouse.up()
+        report(
+            f"drag, {name}, 1280x720: {1e3 * len(gaps) / sum(gaps):.0f} frames a second", spread(gaps), "budget 16.7 ms"
+        )
+        page.close()
 
 
 COVERED = """() => {

@@ -321,7 +321,7 @@ function addOutput(made, at, now, paint) {
     name = now.off ? `O is ${now.off}` : now.divided ? 'O ÷ l: the answer to this query' : so;
   made.text('title o', [0, o.title], name, { bold: true, fill: now.off ? PALETTE.wrong : paint.text });
   made.add('middle', 'line', [0, middle, at.low, 0], { stroke: PALETTE.axis });
-  if (Number.isFinite(now.fullO))
+  if (now.o.every(Number.isFinite))
     made.text('o axis', [at.low, o.title], `up to ±${short(now.fullO / 1.1, 2)}`, {
       ...{ align: 'right', alpha: 0.75, size: 0.85 * at.em },
     });

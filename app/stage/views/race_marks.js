@@ -50,7 +50,7 @@ export function raceLayout({ width, height, em }) {
  * @param {Layout} at
  * @param {{tokens: number, drawn: number, height: number, causal: boolean, tiles: number, whole: number,
  *   sides: Side[], says: (bytes: number) => [string, string], parts: Record<string, string>,
- *   facts: Fact[][] | null, gone: string, memory: string, recorded: string}} now drawn: tokens on their way
+ *   facts: Fact[][] | null, gone: string, heads: string, recorded: string}} now drawn: tokens on their way
  * @param {Paint} paint
  */
 export function raceMarks(at, now, paint) {
@@ -59,7 +59,7 @@ export function raceMarks(at, now, paint) {
   now.sides.forEach((side, n) => addSide(made, at, now, side, n, paint));
   made.add('border', 'line', [at.half, at.top, 0, at.height - at.top], { stroke: paint.border, width: 2 });
   if (at.half > 36 * at.em)
-    made.text('memory is', [at.width - at.pad, at.top + 1.3 * at.em], now.memory, { align: 'right' });
+    made.text('memory is', [at.width - at.pad, at.top + 1.3 * at.em], 'memory', { align: 'right' });
   if (now.facts) addFacts(made, at, now.facts, now.recorded, paint);
   return made.list;
 }
@@ -188,9 +188,14 @@ function addSide(made, at, now, side, n, paint) {
     ...{ datum: { kind: 'moved', side: n }, tip: `${value} ${unit} moved, modelled` },
   });
   if (n || !narrow)
-    made.text(`moved ${n} is`, [narrow ? left + wide : left + wide - 10.6 * em, place[1]], 'modelled', {
-      ...{ size: 0.9 * em, align: 'right' },
-    });
+    made.text(
+      `moved ${n} is`,
+      [narrow ? left + wide : left + wide - 10.6 * em, place[1]],
+      at.half > 36 * em ? now.heads : 'modelled',
+      {
+        ...{ size: 0.9 * em, align: 'right' },
+      },
+    );
   made.rect(`bar ${n}`, [left, bar.y, wide, bar.h], { fill: paint.panel });
   let x = left;
   for (const tensor of ORDER) {

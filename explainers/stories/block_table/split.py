@@ -22,8 +22,9 @@ PHASES = ("whole", "race", "parts", "merged", "hand")
 
 
 class Part(TypedDict):
-    """A partition: its tokens from first to end, its m and l, and its weight e^(m_i - m)."""
+    """A partition: its number, its tokens from first to end, its m and l, and its weight e^(m_i - m)."""
 
+    partition: int
     first: int
     end: int
     m: float
@@ -69,14 +70,12 @@ class SplitMeta(TypedDict):
 def view(data: Names, kernels: tuple[str, str]) -> stage.View:
     """The picture. data: of partitions.py. kernels: the names of V1 and of V2."""
     found = recorded(*kernels)
-    keys = ("first", "end", "m", "l", "weight")
-    parts: list[Part] = [{key: part[key] for key in keys} for part in data["parts"]]  # type: ignore[misc]
     meta: SplitMeta = {
         "frames": WORDS.frames(_steps(data), {**data, "view": "split"}),
         "name": data["name"],
         "head": data["head"],
         "tokens": data["length"],
-        "parts": parts,
+        "parts": data["parts"],
         "m": data["v2"]["m"],
         "l": data["v2"]["l"],
         "sms": data["multiprocessors"],
