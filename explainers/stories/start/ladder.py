@@ -49,7 +49,9 @@ def times(
                 said += f"and keys of {first.head_dim:g} numbers{', causal' if first.causal else ''}, {l2} L2, "
                 said += f"recorded on {where.device}, {where.date}"
                 found = {
-                    row.name: Timed(float(row.median_us), int(row.seq_len), _build(specs[row.name], _settings(row.settings)))
+                    row.name: Timed(
+                        float(row.median_us), int(row.seq_len), _build(specs[row.name], _settings(row.settings))
+                    )
                     for row in part.itertuples(index=False)
                 }
                 best = size, found, said
