@@ -84,7 +84,7 @@ function memory(made, at, { pages, size, phase, held, max, spot }, paint, follow
     [x, at.memory.y - 1.75 * em],
     paged
       ? `Memory: ${pages} pages of ${size} slots`
-      : `Memory: ${pages * size} slots${at.narrow ? '' : '. One slot holds one token: its key and value'}`,
+      : `Memory: ${pages * size} slots${at.narrow ? '' : '. One slot: the K and V of one token'}`,
     { bold: true },
   );
   for (let slot = 0; slot < size && follows; slot++)
@@ -228,7 +228,7 @@ function sequence(made, at, { held, name, size, spot }, paint) {
   made.text('table is', [boxX, at.left.y - 1.75 * em], at.narrow ? 'Table' : 'Block table', { bold: true });
   made.text('table has', [boxX, at.left.y - 0.45 * em], at.narrow ? 'entry: page' : 'entry names page');
   for (let slot = 0; slot < size; slot++)
-    if (token > 1.3 * em || !(slot % 4))
+    if (token > 1.3 * em || (spot ? spot.slot === slot : !(slot % 4)))
       made.text(`rest ${slot} is`, [at.left.x + (slot + 0.5) * token, at.left.y - 0.45 * em], `${slot}`, {
         align: 'center',
         bold: spot?.slot === slot,

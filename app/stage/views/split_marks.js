@@ -190,7 +190,7 @@ function cut(made, at, { tokens, parts, sms, m, l }, phase, paint) {
     [1.6, narrow ? 'one result' : 'Second kernel: one result'],
     [3.6, narrow ? `m ${short(m, 3)}` : `m = ${short(m, 3)}, the largest one`],
     [4.6 + high / em + 1.5, narrow ? `l ${short(l, 4)}` : `l = ${short(l, 4)}, the sum of all l × weight`],
-    [4.6 + high / em + 3.4, narrow ? 'O = sum / l' : 'O = the sum of all O × weight, divided by l'],
+    [4.6 + high / em + 3.4, narrow ? 'O = sum / l' : 'O = the sum of all O × weight, / l'],
   ];
   says.forEach(([down, line], n) =>
     made.text(`one is ${n}`, [inner, box.y + Number(down) * em], String(line), {
