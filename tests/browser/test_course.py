@@ -265,6 +265,8 @@ def test_a_link_without_a_stop_marks_the_stop_of_its_choices(visit):
     ):
         page = visit(link)
         expect(page.locator(".wg nav .stops [aria-current]")).to_have_attribute("data-stop", name)
+    page = visit("/block_table?stop=partitions&backend=cpu")  # its choices are the stop's
+    assert dict(parse_qsl(urlsplit(page.url).query))["view"] == "partitions"
     page = visit("/source?kernel=02_tiled")
     assert not page.locator(".wg nav .stops [aria-current]:visible").count()
 

@@ -44,7 +44,9 @@ export class Visits {
       app.start.enter();
     } else if (!app.start.node.hidden) app.start.leave();
     if (starting && app.address.params.nopage) this.lost(app.address.params.nopage);
-    return app.question.show({ params: app.address.params, carried, fresh: true });
+    const { params } = app.address,
+      own = params.stop === stop?.name ? stop?.choices : {}; // a link may name the stop alone
+    return app.question.show({ params: { ...own, ...params }, carried, fresh: true });
   }
   // The address that was asked for has no page: the server has led to the start page (server.py).
   async lost(/** @type {string} */ name) {
