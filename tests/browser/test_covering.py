@@ -97,7 +97,7 @@ def test_a_sentence_is_veiled_at_the_question_s_own_step_only_and_who_steps_past
 
 
 def test_a_small_picture_covers_its_formulas_too(visit):
-    page, questions = opened(visit, "partitions")
+    page, questions = opened(visit, "sectors")
     page.set_viewport_size({"width": 390, "height": 844})
     question = next(question for question in questions if question["hides"])
     turn_to(page, questions, question["id"])

@@ -6,7 +6,7 @@ from browser.reading import leaks, listed, opened
 
 from app.course import stops
 
-MOST_STEPS, MOST_CONTROLS = 20, 12  # outside the card
+MOST_STEPS, MOST_CONTROLS = 20, 12  # outside the card and the header
 FAST = ("tiles", "banks", "grouped_heads")
 CHANCE = {  # texts with the number of an answer, about something else
     "as_written": "K, V read 16 times",

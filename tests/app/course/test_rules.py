@@ -1,4 +1,4 @@
-"""Rules of every stop that its page shows without a browser: short headlines, and a reason against each wrong option."""
+"""Rules of a stop that its page shows without a browser: short headlines, and a reason against each wrong option."""
 
 import re
 
