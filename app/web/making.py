@@ -55,7 +55,7 @@ def _text_hash(spec: KernelSpec) -> str:
 
 @functools.cache
 def _code() -> str:
-    """A hash of our code, of the user's families and of the installed packages."""
+    """A hash of our code and words, of the user's families and of the installed packages."""
     digest = hashlib.sha256()
     for folder in (*(ROOT / part for part in ("app", "explainers", "kernels")), *folders()):
         for path in sorted(path for kind in ("py", "toml") for path in folder.rglob(f"*.{kind}")):

@@ -1,6 +1,6 @@
 """The time of a kernel for a problem by recordings: that of its nearest recorded problem, scaled by the ratio of the
 work. Operators take only exact builds, so the table of choices replaces times of the bench of builds that may round.
-It also has the times of a kernel without a time of the bench."""
+A kernel without a time of the bench has its times there, too."""
 
 import json
 import math

@@ -302,7 +302,7 @@ def _dense() -> str:
 
 
 def _other(row: pd.Series, peer: str) -> str:
-    """A kernel with its ratio, and with its peer if this is not `peer`."""
+    """A kernel with its ratio, and its peer's name if the peer is not `peer`."""
     return f"`{row['name']}` {row.ratio:.3f}" + (f" to {_peer(row.peer)}" if row.peer != peer else "")
 
 

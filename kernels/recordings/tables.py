@@ -53,7 +53,7 @@ class Provenance:
 
     @property
     def dates(self) -> str:
-        """The dates of the rows. Those of `earlier` stayed in a new measurement, and those of `later` joined one."""
+        """The dates of the rows: of `earlier` rows, which a new measurement kept, and of `later` rows, which joined."""
         return " and ".join([*self.more.get("earlier", ()), self.date, *self.more.get("later", ())])
 
     @classmethod

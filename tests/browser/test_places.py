@@ -19,7 +19,7 @@ def test_a_memory_recedes_to_its_distance_and_its_number_needs_the_wait(visit):
     assert abs(before[0] - before[1]) < 5  # not known yet: all are as far
     page.keyboard.press("ArrowRight")
     page.wait_for_timeout(1500)
-    assert thing(page, 1)["x"] < before[0] / 2 and thing(page, 3)["x"] == before[1]
+    assert thing(page, 1)["x"] < before[0] - 200 and thing(page, 3)["x"] == before[1]
     page.keyboard.press("ArrowRight")
     page.wait_for_timeout(2500)
     assert thing(page, 1)["x"] < thing(page, 3)["x"] < before[1]
@@ -52,3 +52,15 @@ def test_without_motion_the_numbers_are_there_at_once(visit):
     page.keyboard.press("ArrowRight")
     page.wait_for_timeout(100)
     assert thing(page, 1)["x"] < before - 200
+
+
+def test_another_height_of_a_tile_is_another_run_at_the_same_step(visit):
+    page = visit("/tiling?stop=tiles&kernel=02_tiled&seq_len=48&step=2&backend=cpu", depth="guided")
+    head = page.locator(".wg .narration .said-short")
+    expect(head.first).to_have_text("One copy of K, 16 reads: a score for each query.")
+    for rows in ("8", "32"):
+        page.locator(f"[data-height='{rows}']").click()
+        expect(head.first).to_have_text(f"One copy of K, {rows} reads: a score for each query.", timeout=30_000)
+        expect(page.locator(f"[data-height='{rows}']")).to_have_attribute("aria-pressed", "true")
+    expect(page.locator(".of-hand")).to_have_text("All query tiles together read K 2 times. Without tiles: 48 times.")
+    assert page.evaluate("window.clock.step") == 1

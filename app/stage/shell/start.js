@@ -5,7 +5,7 @@ import { showBlocks } from '../core/blocks.js';
 import { LABELS, PROVENANCE } from '../core/data.js';
 import { inMinutes, linkOf, progress } from './course.js';
 import { keyList } from './keys.js';
-import { amount, button, element, figure, listen, svgElement, way } from '../core/paint.js';
+import { amount, button, element, figure, listen, number, svgElement, way } from '../core/paint.js';
 import { viewOf } from '../core/views.js';
 
 const PERIOD = 2400; // milliseconds of a step of the race
@@ -227,10 +227,10 @@ export function makeStart(app) {
         { 'data-rung': r.name, style: `--kernel: ${r.colour}` },
         element('h3', {}, element('i', {}), r.title),
         element('p', {}, `${text[0].toUpperCase()}${text.slice(1)}`),
-        bar(bytes / most, amount(bytes, UNITS.bytes) + fewer),
+        bar(bytes / most, `${amount(bytes, UNITS.bytes)} at ${number(r.bytes_tokens)} tokens${fewer}`),
         r.us === null
           ? element('p', { class: 'none' }, 'no time is recorded')
-          : bar(r.us / slowest, amount(r.us, UNITS.us) + faster),
+          : bar(r.us / slowest, `${amount(r.us, UNITS.us)} at ${number(r.us_tokens)} tokens${faster}`),
         element(
           'p',
           { class: 'about' },

@@ -22,27 +22,24 @@ const pages = {}; // path -> its exported moments
 const momentsOf = path =>
   (pages[path] ??= fileOf(`asked/${path}.gz`).then(bytes => JSON.parse(new TextDecoder().decode(bytes))));
 
-// How many of these choices a moment has. A choice that it does not know decides nothing.
-const fits = (link, wanted) => Object.entries(wanted).filter(([name, value]) => link[name] === value).length;
-const misses = (link, wanted) => Object.keys(wanted).filter(name => name in link && link[name] !== wanted[name]);
-// The moment with the fewest other values; of several the first.
-const nearest = (entries, wanted) =>
-  entries.reduce(
-    (best, { link }, n) =>
-      misses(link, wanted).length < misses(entries[best].link, wanted).length ||
-      (misses(link, wanted).length === misses(entries[best].link, wanted).length &&
-        fits(link, wanted) > fits(entries[best].link, wanted))
-        ? n
-        : best,
-    0,
-  );
+// A moment's value of a choice; a default is not in its link. Undefined for a choice that it does not have.
+const valueOf = ({ link, choices }, name) => link[name] ?? choices.find(choice => choice.name === name)?.value;
+// The choices that have another value there, and how many have this one.
+const misses = (entry, wanted) =>
+  Object.keys(wanted).filter(name => ![undefined, wanted[name]].includes(valueOf(entry, name)));
+const fits = (entry, wanted) => Object.keys(wanted).filter(name => valueOf(entry, name) === wanted[name]).length;
+// The moment with the fewest other values; of several the one with the most of these, then the first.
+function nearest(entries, wanted) {
+  const cost = entry => misses(entry, wanted).length - fits(entry, wanted) / 1000;
+  return entries.reduce((best, entry, n) => (cost(entry) < cost(entries[best]) ? n : best), 0);
+}
 
 // Where a change leads from a moment: a number, or undefined.
 function moved({ entries, moves }, from, name, value) {
   const known = moves[from]?.[name]?.[value];
   if (known !== undefined) return known;
-  const wanted = { ...entries[from].link, [name]: value };
-  const same = entries.findIndex(({ link }) => Object.keys(wanted).every(key => link[key] === wanted[key]));
+  const wanted = { ...entries[from].link, [name]: value },
+    same = entries.findIndex(entry => Object.keys(wanted).every(key => valueOf(entry, key) === wanted[key]));
   return same < 0 ? undefined : same;
 }
 
@@ -55,7 +52,7 @@ function offered(all, at) {
       ...new Set([
         ...(choice.options ?? []).map(option => String(option.value)),
         ...Object.keys(all.moves[at]?.[name] ?? {}),
-        ...all.entries.map(({ link }) => link[name]).filter(one => one !== undefined),
+        ...all.entries.map(entry => valueOf(entry, name)).filter(one => one !== undefined),
       ]),
     ].filter(one => one === value || moved(all, at, name, one) !== undefined);
     const labels = new Map((choice.options ?? []).map(option => [String(option.value), option]));
@@ -73,8 +70,8 @@ async function ask(path, query) {
     { _set: name, _to: value, _part: part, ...rest } = Object.fromEntries(query);
   const wanted = Object.fromEntries(Object.entries(rest).filter(([key]) => !key.startsWith('_')));
   let at = nearest(all.entries, wanted);
-  const told = misses(all.entries[at].link, wanted).map(
-    key => `${key} = ${wanted[key]} is not on this site, which shows ${all.entries[at].link[key]}. ${MORE}`,
+  const told = misses(all.entries[at], wanted).map(
+    key => `${key} = ${wanted[key]} is not on this site, which shows ${valueOf(all.entries[at], key)}. ${MORE}`,
   );
   const refused = {};
   if (name) {

@@ -158,7 +158,7 @@ export default function (host, { meta }, context) {
           ...drawn,
           asks,
           tallest,
-          blocks: [...blocks.values()].map(one => (sticks ? { ...one, late: one.was } : one)),
+          blocks: [...blocks.values()].map(one => ({ ...one, late: !asks && (sticks ? one.was : one.late) })),
         },
         top: reads ? now.turns : top,
         says: reads ? `turn ${turns} of ${now.turns}` : turns ? plural(turns) : '',
@@ -190,7 +190,7 @@ export default function (host, { meta }, context) {
     width.setAttribute('aria-valuetext', `rows of ${now.width} words: ${plural(now.turns)}`);
     xor.checked = ask.xor;
     for (const one of reads.children) one.setAttribute('aria-pressed', String(one.dataset.read === ask.read));
-    controls.toggleAttribute('inert', clock.step < HAND);
+    controls.replaceChildren(...(clock.step < HAND ? [] : hands));
     told.textContent = clock.step >= HAND ? gain : ''; // the cure comes after the fault
   }
 
@@ -224,14 +224,8 @@ export default function (host, { meta }, context) {
   width.oninput = () => change({ width: Number(width.value) });
   xor.onchange = () => change({ xor: xor.checked });
   const label = (/** @type {any[]} */ ...parts) => element('label', {}, ...parts);
-  const controls = element(
-    'div',
-    { class: 'hands', role: 'group', 'aria-label': 'The access' },
-    label('rows of ', element('b', {}, widthIs), ' words ', width),
-    label(xor, ' XOR'),
-    reads,
-    give,
-  );
+  const controls = element('div', { class: 'hands', role: 'group', 'aria-label': 'The access' }),
+    hands = [label('rows of ', element('b', {}, widthIs), ' words ', width), label(xor, ' XOR'), reads, give];
 
   // ---- the canvas and the clock ----
   function arrive(/** @type {number} */ step, /** @type {string} */ why) {
@@ -248,7 +242,9 @@ export default function (host, { meta }, context) {
   }
   const onStep = (/** @type {any} */ { detail }) => at && arrive(detail.step, detail.why);
   const onPoint = () => {
-    if (clock.point?.width) change({ ...start, width: clock.point.width });
+    if (!clock.point?.width) return;
+    if (clock.step < HAND) clock.set(HAND, 'user');
+    change({ ...start, width: clock.point.width });
   };
   clock.addEventListener('step', onStep);
   clock.addEventListener('covers', onPoint);

@@ -14,7 +14,7 @@ export function bucketsLayout({ width, height, em }) {
     left = (narrow ? 2.6 : 5) * size,
     head = 1.9 * size,
     numbers = 1.4 * size, // of the banks, below
-    free = Math.max(20 * em, height - 2 * head - numbers),
+    free = Math.max(12 * em, height - 2 * head - numbers),
     pitch = (width - left - 2) / (BANKS + OVER),
     memory = { y: head, h: 0.46 * free },
     piles = { y: memory.y + memory.h + head, h: 0.54 * free },

@@ -142,7 +142,7 @@ export default function (host, { meta, columns }, context) {
       return [
         { id: `chip ${n}`, x: Math.max(edge, x), y, factor, alpha: t < WAVE[1] ? 1 : fade },
         { id: `chip ${n} l`, x: Math.min(at.width - edge, at.sumEnd + edge), y: sum.y + sum.h / 2, ...there },
-        { id: `chip ${n} o`, x: at.dim * dims + edge, y: o.y + o.h / 2, ...there },
+        { id: `chip ${n} o`, x: at.low - edge, y: o.y + o.h / 2, ...there },
       ];
     });
   const asks = () => clock.step === HAND && !state.played && state.hand === null;
@@ -155,7 +155,7 @@ export default function (host, { meta, columns }, context) {
       log = !state.subtract,
       sum = () => {
         if (!before || log || divided || !Number.isFinite(last.l)) return '';
-        const scale = last.factor < 0.995 ? ` × ${last.factor.toFixed(2)}` : '';
+        const scale = last.factor < 0.995 ? ` × ${last.factor.toFixed(3)}` : '';
         return `${before.l.toFixed(2)}${scale} + ${(last.l - before.l * last.factor).toFixed(2)} = `;
       },
       values = shown.map(one => one.value),
@@ -191,7 +191,7 @@ export default function (host, { meta, columns }, context) {
         sum: sum(),
         ghosts: rose && state.rescale && !log && clock.step !== DIVIDED ? before.weights : [],
         fullL: Math.max(fullL, Number.isFinite(last?.l) ? last.l : 0),
-        fullO: log ? most || 1 : Math.max(fullO, most),
+        fullO: log || divided ? 1.1 * most || 1 : Math.max(fullO, most),
         right: bad && !log && last ? right.o : null,
         wrong: new Set(
           last && !log ? keysOf(last).filter(key => last.weights[key] > 1.02 * right.weights[key] + 1e-6) : [],
@@ -438,6 +438,7 @@ export default function (host, { meta, columns }, context) {
   }
   const onStep = (/** @type {any} */ { detail }) => arrive(detail.step, detail.why);
   const onPoint = () => {
+    if (clock.point?.to) clock.set(clock.point.to, 'user');
     if (clock.point?.causal) hide(true);
   };
   clock.addEventListener('step', onStep);
@@ -458,7 +459,7 @@ export default function (host, { meta, columns }, context) {
           height: `${at.lanes.score.h}px`,
         }),
       );
-      return 0;
+      return at.height;
     },
     marks,
     label: (/** @type {number} */ step) => `${frames[step].title}. ${frames[step].sentence}`,

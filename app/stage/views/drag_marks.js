@@ -9,6 +9,7 @@ const FILLED = 0.74; // of the room of a bar
 const GONE = { score: 0.28, weight: 0.6 }; // how much of a used bar is seen
 export const FLOAT_RANGE = 88.72; // ln of the largest float
 const POWERS = [0, 10, 20, 30]; // of 10, on the log scale
+const LEAST = 17; // lines of text in the picture at least
 const LOG_10 = Math.log(10);
 export const PASSES = [
   ['pass 1: find the largest score, m', '1: find m, the largest'],
@@ -21,14 +22,15 @@ export const PASSES = [
  * @param {{width: number, height: number, em: number}} size
  * @param {{keys: number, tile: number, dims: number, lowest: number, highest: number}} row
  */
-export function dragLayout({ width, height, em }, { keys, tile, dims, lowest, highest }) {
+export function dragLayout({ width, height: pane, em }, { keys, tile, dims, lowest, highest }) {
   const narrow = width < 600,
+    height = Math.max(pane, LEAST * em),
     size = narrow || height < 340 ? em : Math.max(1.2 * em, Math.min(height / 34, width / 64)),
     right = (narrow ? 2.2 : 3) * size, // of the numbers of an axis
     gap = narrow ? 5 : 16, // between two tiles
     pitch = (width - right - gap * (keys / tile - 1)) / keys,
     head = 1.7 * size,
-    free = Math.max(10 * em, height - 4 * head);
+    free = height - 4 * head;
   let y = 0;
   const lane = (/** @type {number} */ share) => {
     const made = { title: y + 0.75 * head, y: y + head, h: share * free };
@@ -41,7 +43,7 @@ export function dragLayout({ width, height, em }, { keys, tile, dims, lowest, hi
     side = { x: low + 1.2 * size, y: sum.title - 0.75 * head + 4, w: width - low - 1.2 * size, h: 0 };
   side.h = o.y + o.h - side.y;
   return {
-    ...{ width, em: size, narrow, right, gap, pitch, tile, lanes, lowest, highest, low, side },
+    ...{ width, height, em: size, narrow, right, gap, pitch, tile, lanes, lowest, highest, low, side },
     bar: Math.max(2, FILLED * pitch),
     x: (/** @type {number} */ key) => key * pitch + gap * Math.floor(key / tile),
     scoreY: (/** @type {number} */ s) => score.y + ((highest - s) / (highest - lowest)) * score.h,
@@ -132,6 +134,7 @@ function addScores(made, at, now, paint) {
     made.rect(`tile ${n}`, [left, score.y - 4, wide, tall], n === now.read && !used ? { fill: paint.panel } : {});
     if (skipped)
       made.add(`skipped ${n}`, 'hatch', [left, score.y - 4, wide, tall], { stroke: PALETTE.axis, gap: 12, alpha: 0.5 });
+    if (score.h < 9 * at.em && (used || n > now.read) && now.read && !skipped) continue; // no room
     const state = skipped ? 'skipped' : !now.read || n > now.read ? '' : used ? 'used' : 'now',
       bold = state === 'now' || skipped;
     made.text(
@@ -222,11 +225,16 @@ function addLine(made, at, now, paint) {
 function addLimit(made, at, now) {
   const s = FLOAT_RANGE / now.times,
     far = s > at.highest;
-  const y = far ? at.lanes.score.y + 2.2 * at.em : at.scoreY(s),
+  const y = far ? at.lanes.score.y + 1.8 * at.em : at.scoreY(s),
     said = at.narrow ? 'limit 88.7' : '88.7: above it, e^score is too large for a float';
   if (!far)
     made.add('limit', 'line', [0, y, at.width - at.right, 0], { stroke: PALETTE.wrong, width: 2.5, dash: [9, 6] });
-  made.text('limit is', [0, y - 0.4 * at.em], far ? `${said} (far up)` : said, { bold: true, fill: PALETTE.wrong });
+  made.text(
+    'limit is',
+    [0, y + (y - at.lanes.score.y < 3 * at.em ? 1.1 : -0.4) * at.em],
+    far ? `${said} (far up)` : said,
+    { bold: true, fill: PALETTE.wrong },
+  );
 }
 
 /** @type {Add} */
@@ -313,6 +321,10 @@ function addOutput(made, at, now, paint) {
     name = now.off ? `O is ${now.off}` : now.divided ? 'O ÷ l: the answer to this query' : so;
   made.text('title o', [0, o.title], name, { bold: true, fill: now.off ? PALETTE.wrong : paint.text });
   made.add('middle', 'line', [0, middle, at.low, 0], { stroke: PALETTE.axis });
+  if (now.o.every(Number.isFinite))
+    made.text('o axis', [at.low, o.title], `up to ±${short(now.fullO / 1.1, 2)}`, {
+      ...{ align: 'right', alpha: 0.75, size: 0.85 * at.em },
+    });
   const box = (/** @type {number} */ value, /** @type {number} */ dim) => {
     const high = (Math.min(1, Math.abs(value) / now.fullO) * o.h) / 2;
     return [dim * at.dim, value < 0 ? middle : middle - high, Math.max(1, FILLED * at.dim), high];

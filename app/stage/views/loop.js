@@ -64,7 +64,13 @@ export default function (host, { meta }, context) {
       );
     if (step >= RUN)
       found.push({
-        ...{ id: 'run', title: 'The real run', note: meta.source, bars: /** @type {any} */ (run), share: meta.share },
+        ...{
+          id: 'run',
+          title: 'The real run',
+          note: run.some(({ flying }) => flying) ? `${meta.source}. Pale red: O in flight` : meta.source,
+          bars: /** @type {any} */ (run),
+          share: meta.share,
+        },
         ...{ roles: true, full: false, recorded: true, fell: -1 },
       });
     return found;
@@ -110,6 +116,7 @@ export default function (host, { meta }, context) {
       rest = asked.softmax - 2 * (groups - 1) * product;
     if (share(bars, times) > 0.999) return filled(texts.full);
     if (asked.copy > Math.max(2 * groups * product, 2 * product + asked.softmax)) return filled(texts.copy);
+    if (rest <= 0) return ''; // of three warpgroups
     return filled(texts.rest, { ns: Math.round(rest).toLocaleString('en') });
   }
   function speak() {
@@ -121,6 +128,7 @@ export default function (host, { meta }, context) {
       input.setAttribute('aria-valuetext', `${name}: ${ns} ns`);
     }
     controls.toggleAttribute('inert', clock.step !== HAND);
+    from.textContent = clock.step < AFTER ? '' : meta.rule; // the first steps have no times
     reset.toggleAttribute('inert', !touched);
     grips.toggleAttribute('hidden', clock.step !== HAND);
   }
@@ -146,7 +154,8 @@ export default function (host, { meta }, context) {
     input.oninput = () => change({ [name]: Number(input.value) });
     return [name, input, said];
   });
-  const reset = button('Back to the run', () => change(start)),
+  const from = element('span', { class: 'from' }),
+    reset = button('Back to the run', () => change(start)),
     controls = element(
       'div',
       { class: 'hands', role: 'group', 'aria-label': 'Lengths of the pieces' },
@@ -219,7 +228,7 @@ export default function (host, { meta }, context) {
     label: (/** @type {number} */ step) => `${frames[step].title}. ${frames[step].sentence}`,
   });
   host.querySelector('.sheet')?.append(grips);
-  const foot = element('div', { class: 'of-hand' }, element('span', { class: 'from' }, meta.rule));
+  const foot = element('div', { class: 'of-hand' }, from);
   host.append(element('div', { class: 'below-hand' }, controls, foot));
   arrive('jump');
   return {

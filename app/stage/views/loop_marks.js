@@ -1,7 +1,7 @@
 // The picture of one loop in three schedules, as marks. Each schedule has a lane for each unit of the SM, on one time
 // axis. Bars of one piece keep their name, so they move from lane to lane and from schedule to schedule.
 import { Marks } from '../core/kinds.js';
-import { COLOURS, PALETTE, blend, rgb } from '../core/paint.js';
+import { COLOURS, PALETTE, blend, rgb, widest } from '../core/paint.js';
 
 const LANES = { copy: 1, tensor: 1.4, softmax: 1.3 }; // shares of the height
 const UNITS = /** @type {(keyof typeof LANES)[]} */ (Object.keys(LANES));
@@ -117,7 +117,7 @@ export function loopMarks(at, now, paint) {
       groups = groupsOf(panel);
     if (at.units) {
       made.text(`${id} title`, [0, base], panel.title, { bold: true, size: 1.15 * em });
-      const after = panel.title.length * 0.62 * em + 1.2 * em;
+      const after = widest([panel.title], `600 ${1.15 * em}px ${paint.font}`) + em;
       if (!narrow) made.text(`${id} note`, [after, base], panel.note, { fill: blend(rgb(paint.text), paper, 0.7) });
     }
     for (const unit of UNITS) {
@@ -194,13 +194,15 @@ export function loopMarks(at, now, paint) {
     made.list.push(...texts.list);
     if (now.metered || panel.recorded) addMeter(made, at, panel, n, paint);
   });
-  if (!at.units)
+  if (!at.units) {
+    made.text('tile', [0, at.titles[0]], 'One key tile', { bold: true, size: 1.15 * em });
     made.text(
       'next',
       [at.width - 4, at.places[0].copy.y + at.places[0].copy.h + 1.8 * em],
       'then the next key tile ↻',
       { align: 'right' },
     );
+  }
   if (at.units) addAxis(made, at, x, now.length, paint);
   for (const { x: name, at: ns } of now.handles) {
     const lane = at.places[0][name === 'copy' ? 'copy' : 'softmax'];

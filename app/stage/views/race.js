@@ -97,7 +97,7 @@ export default function (host, { meta }, context) {
         tiles: sums.length - 1,
         parts,
         gone: words.gone,
-        memory: fill('memory', { heads: job.batch * job.heads }),
+        heads: fill('heads', { heads: job.batch * job.heads }),
         recorded: meta.where,
       },
       facts: clock.step < TIMES ? null : (facts ?? [[[why, -1, '']], []]),

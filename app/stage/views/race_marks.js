@@ -21,7 +21,8 @@ export function raceLayout({ width, height, em }) {
     top = bar.y + bar.h + 0.6 * em,
     room = Math.max(15 * em, height - top),
     line = 1.55 * em,
-    card = { y: top + room - FACTS * line - 1.1 * em, h: FACTS * line + 0.7 * em },
+    rows = room < 20 * em ? FACTS - 1 : FACTS,
+    card = { y: top + room - rows * line - 1.1 * em, h: rows * line + 0.7 * em, rows },
     head = 1.9 * em + 2 * (1.45 * em + GAP), // above the square
     across = Math.min(0.62 * half, half - 2 * (1.45 * em + GAP) - 2.6 * em), // next to the strips
     side = Math.max(Math.min(across, card.y - top - head - 1.5 * em), 0.3 * room),
@@ -49,7 +50,7 @@ export function raceLayout({ width, height, em }) {
  * @param {Layout} at
  * @param {{tokens: number, drawn: number, height: number, causal: boolean, tiles: number, whole: number,
  *   sides: Side[], says: (bytes: number) => [string, string], parts: Record<string, string>,
- *   facts: Fact[][] | null, gone: string, memory: string, recorded: string}} now drawn: tokens on their way
+ *   facts: Fact[][] | null, gone: string, heads: string, recorded: string}} now drawn: tokens on their way
  * @param {Paint} paint
  */
 export function raceMarks(at, now, paint) {
@@ -58,7 +59,7 @@ export function raceMarks(at, now, paint) {
   now.sides.forEach((side, n) => addSide(made, at, now, side, n, paint));
   made.add('border', 'line', [at.half, at.top, 0, at.height - at.top], { stroke: paint.border, width: 2 });
   if (at.half > 36 * at.em)
-    made.text('memory is', [at.width - at.pad, at.top + 1.3 * at.em], now.memory, { align: 'right' });
+    made.text('memory is', [at.width - at.pad, at.top + 1.3 * at.em], 'memory', { align: 'right' });
   if (now.facts) addFacts(made, at, now.facts, now.recorded, paint);
   return made.list;
 }
@@ -150,11 +151,11 @@ function addFacts(made, at, facts, recorded, paint) {
       wide = alone ? 2 * half - 2 * pad : half - 2 * pad;
     made.rect(`card ${n}`, [left, card.y, wide, card.h], { fill: paint.background, stroke: paint.border });
     if (n && !narrow)
-      made.text('recorded', [left + wide - inset, card.y + 0.35 * em + (FACTS - 0.28) * line], recorded, {
+      made.text('recorded', [left + wide - inset, card.y + 0.35 * em + (card.rows - 0.28) * line], recorded, {
         align: 'right',
         size: 0.9 * em,
       });
-    rows.forEach(([name, share, says, alpha = 1], row) => {
+    rows.slice(0, card.rows).forEach(([name, share, says, alpha = 1], row) => {
       const y = card.y + 0.35 * em + (row + 0.72) * line,
         from = left + inset + (narrow ? 0 : 11 * em),
         most = left + wide - from - (narrow ? inset : 6.5 * em),
@@ -187,9 +188,14 @@ function addSide(made, at, now, side, n, paint) {
     ...{ datum: { kind: 'moved', side: n }, tip: `${value} ${unit} moved, modelled` },
   });
   if (n || !narrow)
-    made.text(`moved ${n} is`, [narrow ? left + wide : left + wide - 10.6 * em, place[1]], 'modelled', {
-      ...{ size: 0.9 * em, align: 'right' },
-    });
+    made.text(
+      `moved ${n} is`,
+      [narrow ? left + wide : left + wide - 10.6 * em, place[1]],
+      at.half > 36 * em ? now.heads : 'modelled',
+      {
+        ...{ size: 0.9 * em, align: 'right' },
+      },
+    );
   made.rect(`bar ${n}`, [left, bar.y, wide, bar.h], { fill: paint.panel });
   let x = left;
   for (const tensor of ORDER) {

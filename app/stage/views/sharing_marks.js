@@ -61,7 +61,7 @@ export function sharingMarks(at, { meta, kv, reads, head }, paint) {
         [(n + 0.5) * pitch, query.y + query.h],
         [(mine + 0.5) * pitch, memory.y - 2],
       ],
-      ...{ stroke: head !== null && lit ? COLOURS.Q : blend(rgb(COLOURS.Q), rgb(paint.background), 0.55) },
+      ...{ stroke: head !== null && lit ? COLOURS.Q : blend(rgb(COLOURS.Q), rgb(paint.text), 0.6) },
       ...{ alpha: lit ? 1 : 0.15, width: head !== null && lit ? 2.5 : 1.4, head: 4, ease: 'both' },
     });
     made.rect(`query ${n}`, [n * pitch, query.y, pitch - 2, query.h], {

@@ -175,10 +175,8 @@ function addLanes(made, at, now, paint, shade) {
         ...(best ? { stroke: paint.text, width: 2 } : {}),
       });
       const baseline = y + list.line / 2 + 0.35 * em;
-      if (list.wide > 6.4 * em)
-        made.text(`key ${n} ${slot}`, [x + 0.6 * em, baseline], list.wide > 8 * em ? `key ${key}` : `${key}`, {
-          alpha: 0.8,
-        });
+      if (list.wide > 7 * em)
+        made.text(`key ${n} ${slot}`, [x + 0.5 * em, baseline], `key ${key}`, { alpha: 0.8, size: 0.85 * em });
       made.text(
         `value ${n} ${slot} ${weighs} ${now.tile} ${value}`,
         [x + list.wide - 0.6 * em, baseline],
@@ -277,18 +275,9 @@ function addMax(made, at, now, paint, shade) {
   }
   if (rounds < at.rounds) return;
   const y = at.roundY(at.rounds) + 1.2 * list.line + 1.1 * em,
-    old =
-      Number.isFinite(now.before) && !now.lifted
-        ? `the larger of ${figure(now.before, 3)} before and ${figure(best, 3)} = `
-        : '';
-  made.text(
-    'ends',
-    [list.x, y, at.width - list.x],
-    sums ? `l, the sum of the row = ${figure(now.l, 4)}` : `m, the max of the row = ${old}${figure(now.m, 4)}`,
-    {
-      ...{ bold: true, size: 1.15 * em },
-    },
-  );
+    old = Number.isFinite(now.before) && !now.lifted ? `the larger of ${figure(now.before, 4)} and ` : '',
+    said = sums ? `l, the row's sum so far = ${figure(now.l, 4)}` : `m so far = ${old}${figure(best, 4)}`;
+  made.text('ends', [list.x, y, at.width - list.x], said, { bold: true, size: 1.15 * em });
 }
 
 // Shared memory, which no score of the row visits.

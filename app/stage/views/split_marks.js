@@ -76,7 +76,7 @@ function strip(made, at, id, { sms: y, strip }, sms, blocks, paint) {
   made.text(
     `${id} work`,
     [0, y - 0.45 * at.em],
-    at.narrow ? works : `${works} for it. An SM is a processor of the GPU`,
+    at.narrow || id === 'V2' ? works : `${works} for it. An SM is a processor of the GPU`,
     {
       bold: true,
     },

@@ -4,6 +4,7 @@ The block manager gives the pages. The run gives the block table and the address
 the rule of app/stage/views/slots_rule.js.
 """
 
+from collections.abc import Mapping
 from typing import TypedDict
 
 from explainers.stories.block_table import kv_cache
@@ -55,15 +56,18 @@ class SlotsMeta(TypedDict):
     words: dict[str, str]
 
 
-def view(run: Run, walk: Walk) -> stage.View:
-    """The picture of a walk."""
+def view(run: Run, walk: Walk, lines: Mapping[str, int]) -> stage.View:
+    """The picture of a walk. lines: of code, with the way to a page."""
     paged, data = Paged(run.request), data_of(run, walk)
     kv_head = paged.kv_head_of(paged.place[1])
+    steps = [{**step, "lines": lines if step["phase"] in ("path", "hand") else {}} for step in data["steps"]]
     colours = kv_cache.sequence_colours(walk.scenario.states(data["size"]))
     held: list[list[Held]] = [
         [
             {
-                **{"name": one.name, "colour": colours[kv_cache.identity(one)], "tokens": len(one.tokens)},
+                "name": one.name,
+                "colour": colours[kv_cache.identity(one)],
+                "tokens": len(one.tokens),
                 "first": n * data["max_len"] if step["phase"] == "reserved" and n < data["fitting"] else -1,
                 "table": [] if step["phase"] == "reserved" else list(one.table),
             }
@@ -72,11 +76,15 @@ def view(run: Run, walk: Walk) -> stage.View:
         for step in data["steps"]
     ]
     meta: SlotsMeta = {
-        "frames": WORDS.frames(data["steps"], {**data, "view": "place"}),
+        "frames": WORDS.frames(steps, {**data, "view": "place"}),
         "phases": [step["phase"] for step in data["steps"]],
         "held": held,
-        **{"pages": data["pages"], "size": data["size"], "max_len": data["max_len"]},
-        **{"name": data["name"], "kernel": run.request.kernel.name, "kv_head": kv_head},
+        "pages": data["pages"],
+        "size": data["size"],
+        "max_len": data["max_len"],
+        "name": data["name"],
+        "kernel": run.request.kernel.name,
+        "kv_head": kv_head,
         "bases": [axes.byte_of(paged.k[1], page=page, kv_head=kv_head) for page in data["followed"].table],
         "piece": axes.byte_of(paged.k[1], slot=1),
         "example": data["example"]["token"],

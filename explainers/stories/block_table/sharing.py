@@ -49,7 +49,11 @@ def view(found: Sequence[Names]) -> stage.View:
     shared = heads // GROUPS
     meta: SharingMeta = {
         "frames": WORDS.frames(_steps(), {"view": "sharing", "heads": heads, "shared": shared, "group": GROUPS}),
-        **{"layers": MODEL["layers"], "heads": heads, "dim": MODEL["dim"], "item": MODEL["item"], "tokens": TOKENS},
+        "layers": MODEL["layers"],
+        "heads": heads,
+        "dim": MODEL["dim"],
+        "item": MODEL["item"],
+        "tokens": TOKENS,
         "kv": [heads, shared, shared, shared],
         "choices": [2**n for n in range(heads.bit_length())],
         "source": WORDS.say("sharing_source", {**MODEL, "tokens": TOKENS}),

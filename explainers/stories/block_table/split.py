@@ -5,7 +5,7 @@ app/stage/views/split_rule.js.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import TypedDict
 
@@ -22,8 +22,9 @@ PHASES = ("whole", "race", "parts", "merged", "hand")
 
 
 class Part(TypedDict):
-    """A partition: its tokens from first to end, its m and l, and its weight e^(m_i - m)."""
+    """A partition: its number, its tokens from first to end, its m and l, and its weight e^(m_i - m)."""
 
+    partition: int
     first: int
     end: int
     m: float
@@ -69,13 +70,18 @@ class SplitMeta(TypedDict):
 def view(data: Names, kernels: tuple[str, str]) -> stage.View:
     """The picture. data: of partitions.py. kernels: the names of V1 and of V2."""
     found = recorded(*kernels)
-    keys = ("first", "end", "m", "l", "weight")
-    parts: list[Part] = [{key: part[key] for key in keys} for part in data["parts"]]  # type: ignore[misc]
     meta: SplitMeta = {
         "frames": WORDS.frames(_steps(data), {**data, "view": "split"}),
-        **{"name": data["name"], "head": data["head"], "tokens": data["length"]},
-        **{"parts": parts, "m": data["v2"]["m"], "l": data["v2"]["l"], "sms": data["multiprocessors"]},
-        **{"longer": found.get("longer", []), "more": found.get("more", []), "size": found.get("size", data["size"])},
+        "name": data["name"],
+        "head": data["head"],
+        "tokens": data["length"],
+        "parts": data["parts"],
+        "m": data["v2"]["m"],
+        "l": data["v2"]["l"],
+        "sms": data["multiprocessors"],
+        "longer": found.get("longer", []),
+        "more": found.get("more", []),
+        "size": found.get("size", data["size"]),
         "source": WORDS.say("split_source", found) if found else "",
         "words": WORDS.table("split"),
     }
@@ -92,7 +98,25 @@ def questions(data: Names, kernels: tuple[str, str]) -> list[stage.Question]:
 
 
 def _steps(data: Names) -> list[Row]:
-    return [{"phase": phase, "tile": -1} for phase in PHASES]
+    """A row for each step, with the lines of V1 and of V2 at it."""
+    cut, walks = list(data["cut"].values()), ("walk_k", "walk_v")
+    v1, v2 = (
+        _lines(step for lane in lanes for step in lane if step["phase"] in walks) for lanes in ([data["whole"]], cut)
+    )
+    parts = _lines(step for lane in cut for step in lane if step["phase"] not in walks)
+    lit = [(v1, {}), (v1, v2), ({}, parts), ({}, _lines(data["second"])), (v1, v2)]
+    return [
+        {"phase": phase, "tile": -1, "v1_lines": one, "v2_lines": other} for phase, (one, other) in zip(PHASES, lit)
+    ]
+
+
+def _lines(steps: Iterable[Names]) -> dict[str, int]:
+    """How often steps run each line."""
+    found: dict[str, int] = {}
+    for step in steps:
+        for line, times in step["lines"].items():
+            found[line] = found.get(line, 0) + times
+    return found
 
 
 @of_recordings(cache)

@@ -128,20 +128,20 @@ def _latest() -> Measured | None:
 def data_of(table: pd.DataFrame) -> Row:
     """The numbers of the texts and questions. known: whether the levels and the ends of both caches are measured.
 
-    shared, l1, l2, far: cycles of the levels. fits: what L1 holds. spill: the number of the first chain that L1 does
-        not hold.
+    shared, l1, l2, far: cycles of the levels. fits: what L1 holds. spill: the number of the first chain with the wait
+        for L2.
     """
     cycles, known = plateaus(table).set_index("level").cycles, edges(table)
     names = dict(zip(("shared", "l1", "l2", "far"), IN_STRIP))
     figures: Row = {name: cycles[level] for name, level in names.items()}
-    sizes = sorted(size for space, size in latencies(table) if space == "through_l1")
+    chain = [wait for (space, _), wait in sorted(waits(table).items()) if space == "through_l1"]
     complete = not cycles[list(IN_STRIP)].isna().any()
     figures["waits"] = WORDS.say("waits", figures) if complete else ""
     return figures | {
         "known": len(known) == 2 and complete,
         "lesson": WORDS.say("lesson", figures) if complete else "",
         "fits": bytes_said(known[0].fits) if known else "",
-        "spill": sum(size <= known[0].fits for size in sizes) if known else 0,
+        "spill": next((n for n, wait in enumerate(chain) if wait == figures["l2"]), 0),
         "far_half": bool(far_half(table)),
     }
 

@@ -35,7 +35,7 @@ class OnlineSoftmax(Story[Row]):
             run, story, subject.row, runner.provenance(run), [*views, *([hand] if hand else [])]
         )
         ordinary = softmax_rows.is_ordinary(run.request.kernel)
-        shown = ("drag", len(story.tiles) + 1) if hand else ("row", len(story.frames) - 1)
+        shown = ("drag", 0) if hand else ("row", len(story.frames) - 1)
         checks = tiling.never_stored(run, step=shown[1], view=shown[0], veils=("headline",))
         more = row_questions.ordinary_row(story.frames, story.first_wrong, ordinary)
         if hand:

@@ -23,9 +23,9 @@ class ShufflesMeta(TypedDict):
     row: the chosen one.
     row0, rows, keys: of the query tile.
     tiles: first and last key of each key tile.
-    phases, of_tile: for each step, what it shows, and its tile.
+    phases, of_tile: of each step.
     shared: the tensors in the block's shared memory.
-    words: the sentences under a hand. {name} stands for a value.
+    words: the sentences under a hand, with {names} of values.
 
     Columns: thread, s, p, m, l as in LanesMeta.
     """

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from explainers.charts.palette import kernel_colour
+from explainers.story import picture
 from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
 from kernels.recordings.tables import Provenance
@@ -17,10 +18,12 @@ class Timed:
     """The recorded time of a rung.
 
     us: median microseconds.
+    tokens: of its problem.
     build: the constants of the timed build, in words.
     """
 
     us: float
+    tokens: int
     build: str
 
 
@@ -46,7 +49,9 @@ def times(
                 said += f"and keys of {first.head_dim:g} numbers{', causal' if first.causal else ''}, {l2} L2, "
                 said += f"recorded on {where.device}, {where.date}"
                 found = {
-                    row.name: Timed(float(row.median_us), _build(specs[row.name], _settings(row.settings)))
+                    row.name: Timed(
+                        float(row.median_us), int(row.seq_len), _build(specs[row.name], _settings(row.settings))
+                    )
                     for row in part.itertuples(index=False)
                 }
                 best = size, found, said
@@ -67,14 +72,14 @@ def _settings(text: object) -> dict[str, int]:
 
 def rungs(counted: Sequence[tuple[Request, Traffic]], timed: Mapping[str, Timed]) -> list[dict[str, object]]:
     """The fields of each rung on the start page, in order: name, title, idea, changed, read and written (bytes of
-    global memory), us (microseconds, or None), the builds of both, colour.
+    global memory), us (microseconds, or None), tokens and build of both, colour.
 
     counted: the whole runs of one problem.
     """
     found = []
     for request, traffic in counted:
         part = traffic.table[traffic.table.space == "global"]
-        spec = request.kernel
+        spec, q = request.kernel, picture.tensor_at(request, "Q")
         found.append(
             {
                 "name": spec.name,
@@ -83,8 +88,10 @@ def rungs(counted: Sequence[tuple[Request, Traffic]], timed: Mapping[str, Timed]
                 "changed": spec.changed,
                 "read": int(part.bytes[part.kind == "load"].sum()),
                 "written": int(part.bytes[part.kind != "load"].sum()),
+                "bytes_tokens": q.shape[q.axes.index("query")],
                 "bytes_build": _build(spec, request.constants),
                 "us": timed[spec.name].us if spec.name in timed else None,
+                "us_tokens": timed[spec.name].tokens if spec.name in timed else None,
                 "us_build": timed[spec.name].build if spec.name in timed else "",
                 "colour": kernel_colour(spec),
             }

@@ -249,7 +249,7 @@ def test_a_pair_without_marks_in_common_still_says_that_it_cannot(monkeypatch):
 SHOWS = {  # what a reason's story shows at the step that its link names
     "Banks": lambda frames, step: _steps_of(frames, step) == max(_steps_of(frames, n) for n in range(len(frames))),
     "Tiles": lambda frames, step: _moved(frames, step) == max(_moved(frames, n) for n in range(len(frames))),
-    "Registers": lambda frames, step: frames[step]["phase"] == "scores",
+    "In registers": lambda frames, step: frames[step]["phase"] == "scores",
     "Occupancy": lambda frames, step: "together" in frames[step]["title"],
     "Any kernel": lambda frames, step: frames[step]["launch"] == max(frame["launch"] for frame in frames),
 }

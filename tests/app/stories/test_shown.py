@@ -65,6 +65,7 @@ def test_the_ladder_says_which_builds_its_bytes_and_its_times_are_of(monkeypatch
     monkeypatch.setattr(tables, "recorded", lambda kind: {"a": (pd.DataFrame(columns), where)})
     (made,) = start.spine(open_page("start?backend=cpu").asked.subject)
     rung = next(r for r in made["rungs"] if r["name"] == spec.name)
+    assert rung["us_tokens"] == 16384 and rung["bytes_tokens"] == 64
     assert rung["us_build"] == "BLOCK_Q 128, BLOCK_KV 64, KEY_GROUPS 1, PAD 8" and rung["bytes_build"].startswith(
         "BLOCK_Q 64,"
     )

@@ -350,3 +350,13 @@ def test_all_pages_of_a_browser_take_one_turn_in_the_queue(story, jobs, monkeypa
     for who in ("b/1", "c/1", "b/2"):
         bundles.stop(*keys, who, forget=True)
     assert said == [("submit", "b"), ("join", "b"), ("join", "b"), ("join", "c"), ("leave", "c"), ("leave", "b")]
+
+
+def test_other_code_and_other_words_give_other_bundles(tmp_path, monkeypatch):
+    monkeypatch.setattr(making, "ROOT", tmp_path)
+    (tmp_path / "explainers").mkdir()
+    found = set()
+    for name, text in (("story.py", "a = 1"), ("story.py", "a = 2"), ("words.toml", "a = 1"), ("words.toml", "a = 2")):
+        (tmp_path / "explainers" / name).write_text(text)
+        found.add(making._code.__wrapped__())
+    assert len(found) == 4

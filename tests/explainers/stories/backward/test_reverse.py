@@ -75,7 +75,7 @@ def test_there_are_few_steps_each_with_a_short_headline_and_the_lines_that_make_
     frames = view.meta["frames"]
     assert len(frames) <= 14
     for frame, part in zip(frames, view.meta["made"]):
-        assert len(frame["head"].split()) <= 15 and frame["lines"] or not part
+        assert len(frame["head"].split()) <= 12 and frame["lines"] or not part
 
 
 def test_making_the_weights_again_costs_less_than_keeping_them():

@@ -24,7 +24,7 @@ def made(preset, sequence=1, head=0, seed=0, **shape):
     names = tuple(one.name for one in cache.sequences)
     walk = Walk(request, None, names, names[sequence], "#000", seed, scenario, len(states) - 1)
     run = execute.run(request)
-    return run, place.view(run, walk).meta, place.questions(run, walk)
+    return run, place.view(run, walk, {}).meta, place.questions(run, walk)
 
 
 @pytest.mark.parametrize("preset", PRESETS)

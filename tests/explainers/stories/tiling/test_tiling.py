@@ -4,10 +4,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from conftest import of_fp32, small_tiles
+from conftest import KERNELS, of_fp32, small_tiles
 
 from explainers.models import generic, tiling
 from explainers.stories.tiling import reuse, traffic
+from explainers.stories.tiling import story as story_module
 from explainers.story import encoding, glossary, picture
 from kernels.core.problem import Work
 from kernels.core.request import Request
@@ -371,3 +372,23 @@ def test_a_copied_tile_has_the_reads_of_its_trace_in_picture_and_headline(cpu_ru
 def test_a_headline_has_at_most_twelve_words(story):
     _, found = story
     assert all(1 < len(frame["head"].split()) <= 12 for frame in found.frames)
+
+
+@pytest.mark.parametrize(("rows", "tiles"), [(8, 6), (16, 3), (32, 2)])
+def test_the_reader_chooses_the_height_of_a_tile_and_k_is_read_once_for_each(cpu_run, rows, tiles):
+    settings = (("BLOCK_Q", rows),)
+    run = cpu_run("02_tiled", DenseProblem(seq_len=48), settings, Scope(0))
+    meta, _ = tiling.view(run, tiling.explain(run))
+    heights = story_module.hand(run, meta)["heights"]
+    assert (heights["name"], heights["values"], heights["now"]) == ("BLOCK_Q", [8, 16, 32], rows)
+    assert heights["said"] == f"All query tiles together read K {tiles} times. Without tiles: 48 times."
+    counted = execute.traffic(Request(KERNELS["02_tiled"], DenseProblem(seq_len=48, num_heads=1), settings)).table
+    reads = counted[(counted.tensor == "K") & (counted.space == "global")].bytes.sum()
+    assert reads == tiles * 48 * 32 * 4
+    assert meta["frames"][heights["since"]]["reads"]["K"] == rows
+
+
+def test_a_kernel_without_tiles_offers_no_height(cpu_run):
+    run = cpu_run("01_naive", DenseProblem(seq_len=48), (), Scope(0))
+    meta, _ = tiling.view(run, tiling.explain(run))
+    assert story_module.hand(run, meta) == {}

@@ -1,0 +1,33 @@
+"""The picture `shuffles`: a click makes a score the largest, and another row has other lanes."""
+
+from browser.stepping import point_at
+from browser.test_covering import DRAWN, opened, words
+from playwright.sync_api import expect
+
+PICTURE = "/registers?kernel=04_warp_rows&picture=lanes&backend=cpu&step=10"
+TITLE = "Lanes of a row"
+
+
+def headline(page):
+    return page.locator(".wg .narration .sentence")
+
+
+def test_a_clicked_register_has_the_largest_score_and_is_called_modelled(visit):
+    page = visit(PICTURE, script=DRAWN)
+    source = page.locator(".of-hand > .from")
+    expect(headline(page)).to_have_text("Click a register: make its score the largest.")
+    expect(source).to_have_text("run of 04_warp_rows, row 6")
+    page.mouse.click(*point_at(page, TITLE, register=4))
+    expect(headline(page)).to_have_text("Lane 24 alone has it, then two lanes, then all four.")
+    expect(source).to_have_text("modelled, under your hand")
+    page.locator(".of-hand button").click()
+    expect(source).to_have_text("run of 04_warp_rows, row 6")
+    page.mouse.click(*point_at(page, TITLE, row=9, key=0))
+    expect(source).to_have_text("run of 04_warp_rows, row 9")
+    assert "lane 4" in words(page) and "lane 24" not in words(page)
+
+
+def test_show_me_plays_the_first_shuffle(visit):
+    page, _ = opened(visit, "in_registers")
+    page.locator(".wg .guide [data-show]").click()
+    expect(headline(page)).to_have_text("A shuffle swaps registers: each pair keeps the larger one.")
