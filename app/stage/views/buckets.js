@@ -242,9 +242,10 @@ export default function (host, { meta }, context) {
   }
   const onStep = (/** @type {any} */ { detail }) => at && arrive(detail.step, detail.why);
   const onPoint = () => {
-    if (!clock.point?.width) return;
+    const wide = clock.point?.width; // a step takes the point away
+    if (!wide) return;
     if (clock.step < HAND) clock.set(HAND, 'user');
-    change({ ...start, width: clock.point.width });
+    change({ ...start, width: wide });
   };
   clock.addEventListener('step', onStep);
   clock.addEventListener('covers', onPoint);
