@@ -264,7 +264,9 @@ def _moved(frames, step):
     return so_far[-1] - (so_far[-2] if step else 0)
 
 
-@pytest.mark.parametrize("link", ["compare?backend=cpu", "compare?a=paged_v1&b=paged_v2&backend=cpu"])
+@pytest.mark.parametrize(
+    "link", ["compare?a=paged_v1&b=paged_v2&backend=cpu", pytest.param("compare?backend=cpu", marks=pytest.mark.slow)]
+)
 def test_each_reason_leads_to_its_story_at_the_step_that_shows_it_with_the_builds_of_its_side(link):
     page = open_page(link)
     row = timed.of_page(*page.asked.subject)

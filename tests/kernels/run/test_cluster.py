@@ -102,6 +102,7 @@ def test_a_task_is_ended_at_its_limit_and_where_it_is_stopped(cluster, tmp_path)
     until(lambda: gone(pid, helper))
 
 
+@pytest.mark.slow
 def test_a_stop_that_comes_late_ends_no_other_task():
     worker, host = LocalWorker(), SimpleNamespace(name="a host")
     agent._workers[host.name] = worker
@@ -132,6 +133,7 @@ def test_a_host_without_a_scheduler_says_so_and_ends(monkeypatch, capsys, at, wh
     assert why in said and "Start one (python -m" in said
 
 
+@pytest.mark.slow
 def test_a_lost_host_is_told_to_the_run_that_it_ran_and_the_others_run_elsewhere(cluster, tmp_path):
     _, hosts = cluster
     jobs = [blocked(tmp_path, f"on{n}") for n in range(2)]
@@ -151,6 +153,7 @@ def test_a_lost_host_is_told_to_the_run_that_it_ran_and_the_others_run_elsewhere
     assert (tmp_path / "order").read_text().split() == ["a1", "b1", "a2"]
 
 
+@pytest.mark.slow
 def test_a_lost_scheduler_is_told_with_the_remedy(cluster):
     scheduler, hosts = cluster
     os.kill(scheduler.process.pid, signal.SIGKILL)
