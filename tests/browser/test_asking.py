@@ -55,7 +55,7 @@ def test_while_another_story_is_made_its_name_stands_where_the_picture_will(visi
     page.route(re.compile("/wg/ask/online_softmax"), lambda route: None)  # it is not answered
     go(page, "online_softmax")
     expect(page.locator(".wg .vacant")).to_be_visible()
-    assert page.locator(".wg .vacant").inner_text() == "Online softmax is being made."
+    assert page.locator(".wg .vacant").inner_text() == "One pass is being made."
     no_picture(page)
 
 

@@ -154,7 +154,7 @@ def test_what_the_keyboards_cursor_is_on_is_announced(visit):
     assert said and page.evaluate(HEARD) == [said]
 
 
-@pytest.mark.parametrize("path", ["timing", "memory_hierarchy"])
+@pytest.mark.parametrize("path", ["timing", "memory_hierarchy?picture=latency"])
 def test_values_of_a_chart_are_walked_by_keys_and_announced(visit, path):
     page = visit(f"/{path}")
     page.wait_for_selector(".wg .view > .chart[tabindex]", timeout=30_000)

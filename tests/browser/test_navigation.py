@@ -161,8 +161,8 @@ def test_the_page_asks_nothing_of_the_internet_and_nothing_that_is_not_there(vis
 @pytest.mark.parametrize(
     ("address", "near", "shown"),
     [
-        ("/threads", "Registers, picture threads", "registers"),
-        ("/bytes", "Why tiles, tab bytes", "tiling"),
+        ("/threads", "In registers, picture threads", "registers"),
+        ("/bytes", "Tiles, tab bytes", "tiling"),
         ("/nosuchpage?seq_len=64", "", ""),
     ],
 )

@@ -27,16 +27,16 @@ export class Course {
       .map(name => ({ name, stops: all.filter(({ shelf }) => shelf === name) }));
   }
 
-  // The stop of a moment: the named one, or the stop with the most of its choices, or the first stop
-  // of its page. Null for a page without a stop. params: of the moment's link.
+  // The stop of a moment: the named one, or the first one of its page with the most of its choices and the fewest
+  // others. Null for a page without a stop. params: of the moment's link.
   /** @param {Pick<Lens, 'path' | 'begin'>} story @param {Texts} params */
   at({ path, begin }, params) {
     const here = this.all.filter(({ story }) => story === path),
       chosen = { ...begin, ...params };
-    const fits = here
-      .filter(({ choices }) => Object.entries(choices).every(([name, text]) => chosen[name] === text))
-      .sort((a, b) => Object.keys(b.choices).length - Object.keys(a.choices).length);
-    return here.find(({ name }) => name === params.stop) ?? fits[0] ?? here[0] ?? null;
+    const fit = (/** @type {Stop} */ { choices }) =>
+      Object.entries(choices).reduce((sum, [name, text]) => sum + (chosen[name] === text ? 1 : -1), 0);
+    const [best] = here.map(stop => ({ stop, fit: fit(stop) })).sort((a, b) => b.fit - a.fit);
+    return here.find(({ name }) => name === params.stop) ?? best?.stop ?? null;
   }
   /** @param {Stop} stop */
   after(stop) {
