@@ -11,7 +11,11 @@ export function makeRail(app) {
   const { stops } = app.course;
   const links = stops.map(stop => {
     const { name, number, title, idea, minutes } = stop,
-      attributes = { 'data-stop': name, title: `${title}: ${idea} ${inMinutes(minutes)}.` };
+      attributes = {
+        'data-stop': name,
+        'aria-label': `${number} ${title}`, // most windows have room for the number only
+        title: `${title}: ${idea} ${inMinutes(minutes)}.`,
+      };
     const go = () => app.visits.toStop(stop);
     return way(linkOf(stop), go, attributes, element('b', {}, String(number)), element('span', {}, ` ${title}`));
   });
