@@ -56,7 +56,7 @@ def test_every_question_stands_whole_in_the_card_beside_the_picture(visit, path)
 def test_a_second_try_is_right_and_a_first_wrong_answer_covers_on_and_keys_lead_from_option_to_option(visit):
     page = opened(visit, "tiling?stop=tiles&kernel=02_tiled&step=7", LAPTOP)
     options, said = page.locator(".wg .guide .option"), page.locator(".wg .guide .answer")
-    asked = page.evaluate("document.querySelector('.wg').stage.content.questions.find(q => q.id === 'check_q_shared')")
+    asked = page.evaluate("document.querySelector('.wg').stage.content.questions.find(q => q.id === 'k_read')")
     right = asked["answer"]
     wrong = (right + 1) % options.count()
     options.nth(wrong).focus()
