@@ -136,6 +136,7 @@ class Used(TypedDict):
 class TilingFrame(Frame):
     """One step."""
 
+    launch: int  # of the kernel. Each launch counts its blocks from 0
     touched: list[Touched]  # the tensors of the picture with reads or writes in global memory
     resident: dict[str, Held]  # tensor -> its part in shared memory after the step
     uses: list[Used]  # the step's reads from shared memory

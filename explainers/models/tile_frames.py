@@ -173,9 +173,11 @@ def frames_of(
     running: dict[str, int] = {}
     at_work: dict[str, str] = {}  # role -> its place
     seen: dict[str, list[str]] = {}  # the words of a step -> the keys of each step with them
+    fetched = set[tuple[int, str, tuple[int, ...]]]()  # (launch, tensor, rectangle) of each copy by an earlier step
     frames, where, near = list[TilingFrame](), None, 0
     for number, step in enumerate(steps.table.itertuples()):
         another = where is not None and where[0] == step.launch and where[1] != step.block
+        later = where is not None and where[0] != step.launch
         if (step.launch, step.block) != where:  # shared memory and registers belong to one block
             held, arrived, at_work, where = {}, {}, {}, (step.launch, step.block)
         made, scores = accesses[number], rects.get(("score", number))
@@ -196,7 +198,11 @@ def frames_of(
         reads = _reads(read, held)
         row = _row(step, made, scores, values_of.get(number), at)
         copies = ({"tensor": tensor, "times": times} for tensor, times in reads.items() if at.get(tensor) in ("K", "V"))
-        row["another"] = another
+        loads = {(step.launch, a.tensor, tuple(a.rect)) for a in touched if a.kind == "load" and a.rect}
+        row["another"], row["later"] = another, later
+        row["same"] = [tensor for _, tensor, _ in sorted(loads & fetched)] if another else []
+        row["fresh"] = [tensor for tensor in row["reads"] if tensor not in row["same"]]
+        fetched |= loads
         row["copied"] = next(copies, {"tensor": "", "times": 0})
         row["others"] = [text for role, text in at_work.items() if role and role != step.role]
         row["unordered"] = UNORDERED if number in steps.unordered else ""  # the places of the other roles are not known
@@ -207,6 +213,7 @@ def frames_of(
                 "tile": int(step.tile),
                 "title": WORDS.say("title", row),
                 "phase": step.phase,
+                "launch": int(step.launch),
                 "block": int(step.block),
                 "touched": [{"tensor": a.tensor, "kind": a.kind, "rect": a.rect} for a in made if a.rect],
                 "resident": {
@@ -225,6 +232,16 @@ def frames_of(
                 "details": WORDS.say("details", row | {"exactly": WORDS.parts("exactly", row)}),
             }
         )
+    return _opened(frames, at)
+
+
+def _opened(frames: list[TilingFrame], at: dict[str, str]) -> list[TilingFrame]:
+    """The frames. The first headline asks how often a key is fetched, if its step copies keys for many reads."""
+    scored = next((frame for frame in frames if frame["scores"]), None)
+    if scored and (rect := scored["scores"]):
+        keys = [tensor for tensor in scored["reads"] if at.get(tensor) == "K" and tensor in frames[0]["resident"]]
+        if scored is not frames[0] and keys and scored["reads"][keys[0]] > 1.5:
+            frames[0]["head"] = WORDS.say("opening", {"queries": rect[1] - rect[0] + 1})
     return frames
 
 
@@ -294,8 +311,9 @@ def _said(row: Row, seen: dict[str, list[str]]) -> tuple[str, str]:
         return WORDS.say("step", row | {name: WORDS.parts(name, row) for name in ("done", "more")})
 
     step, now = said(row), WORDS.say("keys_or_tile", row)
-    before = seen.get(step, ())
-    seen[step] = [*before, now]
+    alike = said(row | {"another": False, "later": False})  # whichever block it is
+    before = seen.get(alike, ())
+    seen[alike] = [*before, now]
     if before:
         row = row | ({"again": True} if now in before else {"now": now})
         step = said(row)

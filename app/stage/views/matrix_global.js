@@ -261,8 +261,15 @@ export class GlobalMarks {
   // Which block makes which part of the output.
   addBlocks() {
     const { marks, model, whole, paint, step } = this,
-      { em } = this.laid;
-    for (const [r0, r1, c0, c1, block] of model.blocks) {
+      { em } = this.laid,
+      sharing = step <= (model.makers.at(-1)?.[2] ?? -1); // a block makes a tile of S, not yet rows of O
+    for (const [rect, block, made] of sharing ? model.makers : []) {
+      const [x, y, w, h] = this.there('S', rect);
+      marks.rect(`score block ${block}`, [x - 0.5, y - 0.5, w + 1, h + 1], { stroke: paint.border });
+      if (step < made && h > em && w > 4 * em)
+        marks.text(`score block name ${block}`, [x + w / 2, y + h / 2 + 4, w], `block ${block}`, { align: 'center' });
+    }
+    for (const [r0, r1, c0, c1, block] of sharing ? [] : model.blocks) {
       const [x, y, w, h] = this.there('O', [r0, r1, c0, c1]);
       if (h > 4) marks.rect(`block ${block}`, [x - 0.5, y - 0.5, w + 1, h + 1], { stroke: paint.border });
       if (h < em || w < 4 * em || (r0 === model.row0 && model.oNow(step) >= 0)) continue;

@@ -1,6 +1,6 @@
 // What the matrices of attention draw at a step, as marks that move: rows fly from global memory to
 // the block's tiles on its SM, a line runs over the loop of a product, O flies back.
-import { COLOURS, number, short } from '../core/paint.js';
+import { COLOURS, number, short, widest } from '../core/paint.js';
 import { FLIGHT, GlobalMarks, NAMES, rowsOf, sourceOf } from './matrix_global.js';
 import { meet } from './matrix_model.js';
 
@@ -38,7 +38,10 @@ class MatrixMarks extends GlobalMarks {
       [x, y, w, h] = laid.chip,
       slot = { fill: paint.background, stroke: paint.border };
     marks.rect('chip', [x, y, w, h], { fill: paint.panel, stroke: paint.border });
-    marks.text('chip name', [x, y - 0.45 * em], `Block ${frame.block} on its SM: near`, { bold: true });
+    const who = model.launches > 1 ? `Launch ${frame.launch + 1}, block ${frame.block}` : `Block ${frame.block}`;
+    const names = [`${who} on its SM: near`, `${who}: near`, `Block ${frame.block}`],
+      fits = text => widest([text], `600 ${em}px ${paint.font}`) <= w;
+    marks.text('chip name', [x, y - 0.45 * em, w], names.find(fits) ?? names[2], { bold: true });
     for (const place of Object.keys(held)) marks.rect(`slot ${place}`, held[place], slot);
     for (const tile of chip.tiles) this.addTile(tile);
     if (chip.score) this.addScores(chip.score);
@@ -50,7 +53,8 @@ class MatrixMarks extends GlobalMarks {
         ease: 'line',
         out: [0.9, 1],
       });
-    if (frame.scores) {
+    const key = frame.scores ?? chip.tiles.find(one => one.place === 'K' && one.fresh);
+    if (key) {
       const unit = laid.heldUnit,
         [left, y, wide] = held.K,
         x = left + unit * Math.floor(wide / unit / 2), // the key in the middle: no name is above it
@@ -59,31 +63,41 @@ class MatrixMarks extends GlobalMarks {
         stroke: paint.primary,
         width: 2,
       });
-      this.addReads();
     }
-    const names = { ...NAMES, S: chip.score?.weighed ? 'P' : 'S' };
+    this.addReads();
+    const symbols = { ...NAMES, S: chip.score?.weighed ? 'P' : 'S' };
     for (const place of Object.keys(held)) {
       const count = chip.tiles.filter(one => one.place === place).length,
         [bx, by] = held[place],
-        text = `${names[place]}${count > 1 ? `, ${count} tiles` : ''}`;
+        rect = chip.tiles.findLast(one => one.place === place)?.rect,
+        rows = rect && count === 1 ? `  ${rect[0]} to ${rect[1]}` : '',
+        text = `${symbols[place]}${count > 1 ? `, ${count} tiles` : rows}`;
       marks.text(`chip ${place}`, [bx, by - 0.4 * em - (count > 1 ? CARD * (count - 1) : 0)], text, {
         bold: true,
-        fill: place === 'S' && chip.score ? COLOURS[names.S] : paint.text,
+        fill: place === 'S' && chip.score ? COLOURS[symbols.S] : paint.text,
       });
     }
   }
-  // How often a copied key is read, in the free place between K and V.
+  // How often each copied key or value is read, large: below the SM, or in the free place left of K.
   addReads() {
     const { marks, laid, frame, model } = this,
       { held, em } = laid,
-      [, times] = Object.entries(frame.reads).find(([tensor]) => model.placeOf(tensor) === 'K') ?? [],
-      [x, , room] = held.V,
-      top = held.K[1];
-    if (!times || held.V[1] - top < 5.5 * em) return;
-    for (const [n, text] of ['One key:', '1 copy', `${short(times)} reads`].entries())
-      marks.text(`reads ${n}`, [x, top + (1 + 1.35 * n) * em, room], text, { bold: n > 0 });
+      wanted = frame.scores ? 'K' : 'V',
+      [, times] = Object.entries(frame.reads).find(([tensor]) => model.placeOf(tensor) === wanted) ?? [];
+    if (!(times > 1)) return;
+    const each = frame.scores ? 'Each key on the SM:' : 'Each value on the SM:',
+      [x, top, room, high] = laid.reads ?? [held.Q[0], held.K[1], held.Q[2], held.Q[1] - held.K[1]];
+    if (laid.reads) {
+      const size = Math.min(room / 9, high - 1.9 * em, 3.4 * em);
+      marks.text('reads 0', [x, top + 1.4 * em, room], each);
+      marks.text('reads 1', [x, top + 1.5 * em + size, room], `1 copy, ${short(times)} reads`, { bold: true, size });
+    } else if (high > 4.5 * em) {
+      const size = Math.min(room / 4.6, (high - 3.2 * em) / 2.2, 2.4 * em);
+      for (const [n, text] of size < em ? [] : ['1 copy,', `${short(times)} reads`].entries())
+        marks.text(`reads ${n}`, [x, top + 1.2 * size * (n + 1), room], text, { bold: true, size });
+    }
   }
-  // The bytes that the block has read from both memories, on one scale.
+  // The bytes that the blocks of the query tile have read from both memories, on one scale.
   addTally() {
     const { marks, laid, model, paint, frame } = this,
       [x, y, w, h] = laid.tally,
@@ -93,8 +107,8 @@ class MatrixMarks extends GlobalMarks {
       last = model.frames.at(-1),
       most = Math.max(far(last), last.near);
     [
-      ['Asked of global memory', far(frame), COLOURS.read],
-      ['Read in shared memory', frame.near, paint.primary],
+      [`Asked of global memory, for queries ${model.row0} to ${model.row0 + model.rows - 1}`, far(frame), COLOURS.read],
+      ['Read in shared memory, for the same queries', frame.near, paint.primary],
     ].forEach(([text, bytes, fill], n) => {
       const top = y + (h / 2) * n;
       marks.text(`tally ${n}`, [x, top + em, w], `${text}: ${number(bytes)} B`);

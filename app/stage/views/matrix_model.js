@@ -38,12 +38,19 @@ export function matrixModel(host, meta, columns) {
     named,
     placeOf,
     scoredBy: step => scored[Math.min(step, last)],
+    // The scores of each block, if several blocks share the keys of the query tile: [rect, block, step].
+    makers: makersOf(frames),
+    launches: new Set(frames.map(f => f.launch)).size,
     // Whether scores and weights are in global memory.
     storesS: frames.some(f => f.touched.some(t => 'SP'.includes(placeOf(t.tensor) ?? '-'))),
     // The largest tile of keys on the SM; 0 where nothing is held there.
     tile: Math.max(0, ...frames.flatMap(f => held(f, placeOf))),
   };
   return { ...model, pictures: picturesOf(host, model), ...oddOf(model, columns) };
+}
+function makersOf(frames) {
+  const found = frames.flatMap(({ scores, block }, step) => (scores ? [[scores, block, step]] : []));
+  return new Set(found.map(([, block]) => block)).size > 1 ? found : [];
 }
 const held = ({ resident }, placeOf) =>
   Object.entries(resident)

@@ -46,6 +46,7 @@ def views(run: Run, tile: MatricesMeta) -> list[View]:
         now = max(0, int(np.searchsorted(steps, step, "right")) - 1)
         low, high = int(summed[now].min()), int(summed[now].max())
         names = {"space": space, "read": read[step], "fetched": fetched[step], "low": low, "high": high}
+        names["blocks"] = len({frame["block"] for frame in frames[: step + 1] if symbol in frame["resident"]})
         return WORDS.say("reuse", names | {"asked": read[step] * itemsize})
 
     meta: ReuseMeta = {

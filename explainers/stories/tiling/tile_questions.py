@@ -18,7 +18,7 @@ from kernels.build.occupancy import MACHINES
 from kernels.run.results import Run
 
 LONG = 65_536  # tokens of a long context
-SHARED_KB = MACHINES["sm_90"].shared_bytes // 1000  # of an SM of an H200
+SHARED_KIB = MACHINES["sm_90"].shared_bytes // 1024  # of an SM of an H200
 
 
 class Tile(NamedTuple):
@@ -70,7 +70,7 @@ def query_tile(run: Run, made: Stage) -> list[Question]:
         *_place_of_scores(tile),
         *(asked[id] for id in asked if id == "growth"),
         *_reads_of_k(tile),
-        *(asked[id] for id in asked if id == "check_q_shared"),
+        *(asked[id] for id in asked if id in ("check_q_shared", "check_q_again")),
         *never_stored(run, step=last, view=tile.view, veils=("headline",)),
         *block,
     ]
@@ -80,18 +80,28 @@ def _asked(tile: Tile) -> Row:
     """What the questions of words.toml ask.
 
     written: bytes of S in global memory. s_store: the first step that stores it. copied: the first step with Q in
-    shared memory, or -1. met, met_last: the keys of all rows and of the last one. q_row: bytes of a row of Q. high,
-    wide: rows and columns of O that a block makes. own: its entry of Tiling.output_blocks.
+    shared memory, or -1. copies: the number of blocks that copy Q. first, second: the first two of them. copied_again:
+    the first step of the second. met, met_last: the keys of all rows and of the last one. q_row: bytes of a row of Q.
+    high, wide: rows and columns of O that a block makes. own: its entry of Tiling.output_blocks.
     """
     meta, request, q = tile.meta, tile.run.request, tile.of["Q"]
     own = next(block for block in meta["blocks"] if block[0] == meta["row0"])
-    holds = (n for n, f in enumerate(tile.frames) if q in f["resident"] and f["resident"][q]["rects"])
+    holds = {
+        f["block"]: n
+        for n, f in reversed([*enumerate(tile.frames)])
+        if q in f["resident"] and f["resident"][q]["rects"]
+    }
+    (first, copied), (second, copied_again) = [*sorted(holds.items(), key=lambda one: one[1]), (-1, -1), (-1, -1)][:2]
     return {
         **{"n_queries": meta["n"], "keys": meta["keys"], "d": meta["d"], "row0": meta["row0"], "long": LONG},
         "square": meta["n"] == meta["keys"] and not meta["causal"],
         "written": bytes_stored(tile.run).get("S", 0),
         "s_store": tile.first("S", "store"),
-        "copied": next(holds, -1),
+        "copied": copied,
+        "copies": len(holds),
+        "first": first,
+        "second": second,
+        "copied_again": copied_again,
         "q_read": tile.read("Q"),
         "q_row": meta["d"] * picture.tensor_at(request, "Q").itemsize,
         "q_tiles": len({block[0] for block in meta["blocks"]}),
@@ -113,10 +123,10 @@ def _place_of_scores(tile: Tile) -> list[Question]:
     globally = "In global memory, until the row is done"
     briefly = "On the chip, only as long as their tile"
     wholly = "On the chip, for all keys at once"
-    long = size / tile.meta["keys"] * LONG / 1e6
+    long = size / tile.meta["keys"] * LONG / 2**20
     too_many = (
-        f"These scores would take {size:,} bytes. With {LONG:,} tokens they would take {short(long, 3)} MB, and an SM "
-        f"of an H200 has {SHARED_KB} kB of shared memory."
+        f"These scores would take {size:,} bytes. With {LONG:,} tokens they would take {short(long, 3)} MiB, and an SM "
+        f"of an H200 has {SHARED_KIB} KiB of shared memory."
     )
     text = "The block has computed scores. How does the kernel keep them?"
     step = tile.first("S", "store") if written else tile.scores_step
@@ -131,7 +141,7 @@ def _place_of_scores(tile: Tile) -> list[Question]:
     }
     if written:
         why = (
-            f"The block writes {stored.get('S', 0):,} bytes of S and {stored.get('P', 0):,} bytes of P. "
+            f"For these queries, blocks write {stored.get('S', 0):,} bytes of S and {stored.get('P', 0):,} bytes of P. "
             "Later steps read them back."
         )
         early = "A weight needs the max of the whole row. This kernel finds it after all tiles, so it keeps each score."
@@ -175,7 +185,9 @@ def _reads_of_k(tile: Tile) -> list[Question]:
     wrong = {option: reason for option, reason in wrong.items() if not option.startswith("1 times")}
     if shared:
         wrong = {per_query: "So it is without tiles. Here all queries use the copy on the chip.", **wrong}
-        why = f"Each block reads {read:,} bytes of K, each once. It would read {rows} times as many without the copy."
+        blocks = len({f["block"] for f in tile.frames if f["scores"]})
+        who = f"The {blocks} blocks of these queries together read" if blocks > 1 else "The block reads"
+        why = f"{who} {read:,} bytes of K, each once. It would be {rows} times as many without the copy."
         right = once
     else:
         right = per_query if abs(times - rows) < 0.5 else said(times, "query that sees the key")

@@ -29,6 +29,7 @@ from kernels.core.scope import Scope
 from kernels.kv_cache.scenarios import PRESETS
 from kernels.measure import timelines
 from kernels.run import execute, workers
+from kernels.trace.kinds import READS
 
 NOWHERE = Provenance("executed", "")
 DENSE = list(of_fp32(tiling).values())
@@ -96,7 +97,25 @@ def test_the_query_is_in_shared_memory_for_its_keys(dense):
     read = bytes_of(run, "Q", *LOADS)
     copies = read / (len(keys) * problem.head_dim * 4)
     served = f"all {keys[-1]} keys" if copies == 1 else f"the {keys[-1] / copies:.0f} keys of a tile"
-    assert asks.why.startswith(f"One copy serves {served}: the block reads {read:,} bytes of Q.")
+    blocks = f"the {copies:.0f} blocks of these queries together read" if copies > 1 else "the block reads"
+    assert asks.why.startswith(f"One copy serves {served}: {blocks} {read:,} bytes of Q.")
+
+
+def test_blocks_that_copy_the_same_queries_are_counted(dense):
+    run, made, found = dense
+    frame, rows = frame_of(run), made.views[0].meta["rows"]
+    kinds = frame.event.astype(str)
+    copied = frame[(frame.space == "shared") & (frame.tensor == "Q") & ~kinds.isin(READS)]
+    blocks = list(dict.fromkeys(zip(copied.launch, copied.block)))
+    assert ("check_q_again" in found) == (len(blocks) > 1)
+    if len(blocks) < 2:
+        return
+    asks, (first, second, *_) = found["check_q_again"], sorted(block for _, block in blocks)
+    assert asks.text == f"Block {second} copies the same queries as block {first}. Why?"
+    row = run.request.problem.head_dim * 4
+    assert f"So {len(blocks)} blocks copy these queries: {rows * row:,} bytes each" in asks.why
+    assert asks.why.endswith(f"{bytes_of(run, 'Q', *LOADS):,} in all.")
+    assert made.frames[asks.step]["block"] == second
 
 
 def test_scores_are_kept_where_the_trace_stores_them(dense):

@@ -6,7 +6,7 @@ const PLACES = ['Q', 'K', 'S', 'V', 'O'];
 // shape: n queries, keys, head dimension d; rows and tile: the queries and keys of a tile, or
 // tile 0 for a kernel that holds nothing on the SM. Returns {boxes: of global memory, name -> [x, y,
 // width, height], unit: pixels of an element; held, chip and heldUnit: the same on the SM, or null;
-// tally: the place of two bars below the SM, or null; gap; title: the baseline of the words above; height}.
+// reads: the place of words below the SM, tally: of two bars below all, each of them or null; gap; title: the baseline of the words above; height}.
 export function matricesLayout({ width, height, em }, { n, keys, d, rows = 0, tile = 0 }) {
   const gap = Math.round(1.7 * em),
     head = Math.round(1.5 * em), // a name above the uppermost box
@@ -30,6 +30,7 @@ export function matricesLayout({ width, height, em }, { n, keys, d, rows = 0, ti
       held: null,
       chip: null,
       tally: null,
+      reads: null,
       heldUnit: 0,
       title: 0,
       gap,
@@ -37,39 +38,45 @@ export function matricesLayout({ width, height, em }, { n, keys, d, rows = 0, ti
     };
   }
   const beside = width > 1.15 * height,
+    roomy = beside && height > 24 * em,
     share = beside ? 0.5 : 0.56,
-    unit = beside ? fitted(share * width, height, all) : fitted(width, share * height, all),
+    free = height - all.down * fitted(share * width, height, all) - around.down,
+    bars = roomy ? Math.max(7 * em, Math.min(12 * em, free)) : 0,
+    words = roomy ? 3.6 * em : 0, // below the SM
+    unit = beside ? fitted(share * width, height - bars, all) : fitted(width, share * height, all),
     high = all.down * unit + around.down,
-    wide = all.across * unit + 2 * gap;
-  // the free height below the SM, and room for the bars in any case
-  const room = width - wide - 2 * gap - 2 * pad,
-    free = height - 2 * pad - fitted(room, Infinity, part) * part.down - around.down,
-    bars = beside && height > 24 * em ? Math.max(6 * em, Math.min(9 * em, free)) : 0;
+    wide = all.across * unit + 2 * gap,
+    room = width - wide - 2 * gap - 2 * pad;
   const scale = beside
-      ? fitted(room, height - bars - 2 * pad, part)
+      ? fitted(room, (roomy ? high : height) - words - 2 * pad, part)
       : fitted(width - 2 * pad, height - high - 2 * pad, part),
     heldUnit = scale >= 2 ? Math.floor(2 * scale) / 2 : scale,
     size = [part.across * heldUnit + 2 * gap, part.down * heldUnit + gap + head];
-  const above = beside ? Math.max(0, (height - high) / 2) : 0,
+  const above = beside ? Math.max(0, (height - bars - high) / 2) : 0,
     boxes = placed([beside ? 1 : (width - wide) / 2, above + title + head], unit, gap, all, {
       n,
       keys,
       d,
     });
   const left = Math.round(beside ? width - size[0] - pad - 1 : (width - size[0]) / 2),
-    top = Math.round(beside ? Math.max(title + pad, (height - bars - size[1]) / 2) : high + title + pad),
+    top = Math.round(
+      roomy ? above + title + pad : beside ? Math.max(title + pad, (height - size[1]) / 2) : high + title + pad,
+    ),
     held = placed([left, top + head], heldUnit, gap, part, { n: rows, keys: tile, d }),
     chip = [left - pad, top - pad / 2, size[0] + 2 * pad, size[1] + 1.5 * pad];
+  const end = chip[1] + chip[3],
+    low = Math.max(bottom(boxes), end + words);
   return {
     boxes,
     unit,
     held,
     chip,
-    tally: bars ? [chip[0], chip[1] + chip[3] + 0.6 * em, chip[2], bars - 0.6 * em] : null,
+    reads: roomy ? [chip[0], end, chip[2], low - end] : null,
+    tally: roomy ? [1, low + 0.8 * em, width - 2, bars - 0.8 * em] : null,
     heldUnit,
     title: above + 1.1 * em,
     gap,
-    height: Math.max(bottom(boxes), chip[1] + chip[3] + bars + 2),
+    height: low + bars + 2,
   };
 }
 

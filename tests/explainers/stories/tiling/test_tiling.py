@@ -392,3 +392,18 @@ def test_a_kernel_without_tiles_offers_no_height(cpu_run):
     run = cpu_run("01_naive", DenseProblem(seq_len=48), (), Scope(0))
     meta, _ = tiling.view(run, tiling.explain(run))
     assert story_module.hand(run, meta) == {}
+
+
+def test_the_words_name_the_block_that_works_and_begin_with_a_question(cpu_run):
+    run = cpu_run("02_tiled", DenseProblem(seq_len=32), (), Scope(0))
+    frames = tiling.explain(run).frames
+    heads = [frame["head"] for frame in frames]
+    assert heads[0] == "16 queries meet each key. How often does their block fetch it?"
+    table = run.trace.frame("launch", "block", "tensor", "space", "event", "bytes")
+    copied = table[(table.space == "global") & (table.tensor == "Q") & (table.launch == 0)]
+    assert copied.groupby("block").bytes.sum().to_dict() == {0: 2048, 1: 2048}
+    again = heads.index("Another block copies the same Q again, with the next K.")
+    assert (frames[again]["launch"], frames[again]["block"]) == (0, 1) and frames[again - 1]["block"] == 0
+    begun = [n for n in range(1, len(frames)) if frames[n]["launch"] != frames[n - 1]["launch"]]
+    assert [n for n, head in enumerate(heads) if head.startswith("The next launch ")] == begun and len(begun) == 2
+    assert all("A block of the next launch " in frames[n]["sentence"] for n in begun)
