@@ -120,6 +120,7 @@ class Question:
     hides: Sequence[str] = ()  # the texts that answer the question. The page shows ? in place of each, as a whole word.
     covers: Sequence[Mapping[str, Any]] = ()
     shows: Mapping[str, Any] | None = None  # the thing of the view that Show me points at
+    hint: str = ""  # to a wrong number
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@
     each = "It takes {{ reason }} bytes."   # the reason against an option, if wrong is an expression of a dict
     unit = "bytes"
     why = "The sums are {{ before | n }} and {{ after | n }} bytes."
+    hint = "..."                  # to a wrong number, where the answer is `number = "before - after"`
     covers = [{ total = "fused" }]
 
     [question.others]             # in place of wrong: an option for each row of a table
@@ -135,7 +136,8 @@ def _question(entry: Mapping[str, Any], names: Names, last: int) -> list[Questio
     more["step"] = _value(entry.get("step", last), names)
     if "click" in entry or "number" in entry:
         kind = "click" if "click" in entry else "number"
-        return [Question(id, ask, kind, _value(entry[kind], names), why, unit=entry.get("unit", ""), **more)]
+        more |= {"hint": _said(entry.get("hint", ""), names), "unit": entry.get("unit", "")}
+        return [Question(id, ask, kind, _value(entry[kind], names), why, **more)]
     wrong = entry.get("wrong")
     if not isinstance(wrong, str):
         right = _said(entry["right"], names)

@@ -26,6 +26,8 @@ def test_the_width_of_a_row_says_its_turns_and_their_reason(visit):
     width.focus()
     page.keyboard.press("ArrowLeft")  # the key belongs to the slider
     expect(headline(page)).to_contain_text("39 and 32 share only 1")
+    page.keyboard.press("ArrowLeft")  # and stays its own
+    expect(headline(page)).to_contain_text("38 and 32 share the factor 2")
     assert page.evaluate("window.clock.step") == 3
     expect(page.locator(".of-hand")).to_contain_text(
         re.compile(r"times as fast \(recorded on .*modelled: bank = word number mod 32")
@@ -41,6 +43,20 @@ def test_the_switch_says_that_it_changes_the_width(visit):
     expect(page.locator(".hands input.wide")).to_be_disabled()
     page.locator(".hands [data-read=same]").click()
     expect(headline(page)).to_have_text("All lanes want one word. It is read once for all: 1 turn.")
+
+
+def test_a_right_answer_moves_the_width_of_the_question(visit):
+    page, questions = opened(visit, "banks")
+    turn_to(page, questions, "wider")
+    page.locator(".wg .guide .option", has_text="1 turn: each word").click()
+    expect(headline(page)).to_contain_text("33 and 32 share only 1")
+    page.locator('.wg .guide [data-turn="Next question"]').click()
+    page.locator(".wg .guide input[type=number]").fill("32")
+    page.keyboard.press("Enter")
+    expect(page.locator(".wg .guide .answer")).to_contain_text("Not 32. Row r begins at word 48 r.")
+    page.locator(".wg .guide input[type=number]").fill("16")
+    page.keyboard.press("Enter")
+    expect(headline(page)).to_contain_text("48 and 32 share the factor 16")
 
 
 def test_show_me_moves_the_width_of_the_question(visit):

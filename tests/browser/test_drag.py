@@ -57,6 +57,36 @@ def test_the_keyboard_lifts_a_bar_and_the_switches_break_the_row(visit):
     expect(headline(page)).to_have_text(re.compile(r"^Forgotten: .* O is off by \d+ %\.$"))
 
 
+def test_left_and_right_step_again_after_a_drag_and_a_switch(visit):
+    page = visit(f"{PICTURE}&step=7", script=DRAWN)
+    place = bar(page, LAST).bounding_box()
+    x, y = place["x"] + place["width"] / 2, place["y"] + place["height"] / 2
+    page.mouse.move(x, y)
+    page.mouse.down()
+    page.mouse.move(x, 0, steps=6)
+    page.mouse.up()
+    raised = page.evaluate("window.clock.step"), headline(page).inner_text()
+    page.keyboard.press("ArrowDown")  # the bar's own
+    assert page.evaluate("window.clock.step") == raised[0] and headline(page).inner_text() != raised[1]
+    page.keyboard.press("ArrowRight")
+    assert page.evaluate("window.clock.step") == 7
+    page.locator(".hands input[type=checkbox]").click()
+    page.keyboard.press("ArrowLeft")
+    assert page.evaluate("window.clock.step") == 6
+    page.locator(".hands input[type=checkbox]").click()
+    page.keyboard.press(" ")  # the switch's own
+    expect(page.locator(".hands input[type=checkbox]")).to_be_checked()
+    page.keyboard.press("Home")
+    assert page.evaluate("window.clock.step") == 0
+
+
+def test_a_right_answer_skips_the_tiles(visit):
+    page, questions = opened(visit, "one_pass")
+    turn_to(page, questions, "causal")
+    page.locator(".wg .guide .option", has_text="Those right of the diagonal").click()
+    expect(headline(page)).to_have_text("Tiles right of the diagonal are skipped: in long rows, about half.")
+
+
 def test_without_m_the_row_overflows_once_a_score_is_large(visit):
     page = visit(f"{PICTURE}&step=8")
     subtract, scale = page.locator(".hands input[type=checkbox]"), page.locator(".hands input[type=range]")
@@ -73,7 +103,7 @@ def test_the_causal_switch_skips_the_tiles_right_of_the_diagonal(visit):
     causal = page.locator(".hands input[type=checkbox]")
     assert "16 of 16 read" in words(page)
     causal.check()
-    expect(headline(page)).to_have_text("Tiles right of the diagonal are skipped whole: half of the work.")
+    expect(headline(page)).to_have_text("Tiles right of the diagonal are skipped: in long rows, about half.")
     said = words(page)
     assert "10 of 16 read" in said and "tile 3: skipped" in said and "tile 2: now" in said
 
@@ -93,7 +123,7 @@ def test_show_me_hides_the_later_keys(visit):
     page, questions = opened(visit, "one_pass")
     turn_to(page, questions, "causal")
     page.locator(".wg .guide [data-show]").click()
-    expect(headline(page)).to_have_text("Tiles right of the diagonal are skipped whole: half of the work.")
+    expect(headline(page)).to_have_text("Tiles right of the diagonal are skipped: in long rows, about half.")
 
 
 def test_steps_back_show_the_run_again(visit):

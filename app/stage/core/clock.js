@@ -1,6 +1,7 @@
 // The one clock of a mounted stage: the step, the number of steps, and the parts that follow them.
 // Events: step {step, why}, type (the size of text has changed), picked and pinned (a thing in a
-// view), pin (a cell is pinned from elsewhere), covers (a question covers or points at other things).
+// view), pin (a cell is pinned from elsewhere), covers (a question covers or points at other things), right (an
+// answer is right: what its question shows).
 import { browserTime } from './tween.js';
 
 export class Clock extends EventTarget {

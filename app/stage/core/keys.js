@@ -30,10 +30,19 @@ export const STEP_KEYS = [
 ];
 
 const TYPING = [
-  'input,textarea,select,[contenteditable=true]',
-  '[role=combobox],[role=slider],[role=listbox],[role=option],[role=radio],[role=separator]',
+  'textarea,select,[contenteditable=true],input:not([type=checkbox],[type=range])',
+  '[role=combobox],[role=listbox],[role=option],[role=radio],[role=separator]',
 ].join(',');
+const SLIDES = '[type=range]:not(#warpglass-clock),[role=slider]';
 const SCROLLS = '.code, .drawer, .more, .start, .scroll, .guide'; // Page Up and Page Down are theirs
+
+/** Whether a key is the focused element's own. What a hand has dragged (data-held) moves up and down only: the others step. */
+function keeps(/** @type {any} */ target, /** @type {string} */ key) {
+  if (target.id === 'warpglass-clock' || !target.matches) return false;
+  if (target.matches(TYPING)) return true;
+  if (!target.matches(SLIDES)) return false;
+  return 'held' in target.dataset ? /^Page|^Arrow(Up|Down)/.test(key) : /^(Arrow|Page|Home|End)/.test(key);
+}
 
 /**
  * @param {object} given
@@ -49,11 +58,10 @@ export function hearKeys({ root, rows, actions, clicking = () => false, blocked 
   const onKey = (/** @type {KeyboardEvent} */ event) => {
     const { ctrlKey, metaKey, altKey, shiftKey, key } = event;
     if (ctrlKey || metaKey || altKey || event.defaultPrevented || !root.isConnected) return;
-    const target = /** @type {any} */ (event.composedPath()[0]),
-      range = target.id === 'warpglass-clock';
+    const target = /** @type {any} */ (event.composedPath()[0]);
     const name = presses[`${shiftKey ? 'Shift+' : ''}${key}`] ?? presses[key.length === 1 ? key.toLowerCase() : key];
-    if (!name || blocked(name) || (!range && target.matches?.(TYPING))) return;
-    if (key === ' ' && target.closest?.('button:not([data-plays]),a,summary')) return; // a button is pressed
+    if (!name || blocked(name) || keeps(target, key)) return;
+    if (key === ' ' && target.closest?.('button:not([data-plays]),a,summary,[type=checkbox]')) return; // a button is pressed
     if (/^[-+=0]$/.test(key) && target.closest?.('[data-zooms]')) return; // a picture zooms
     if (/^Page/.test(key) && !clicking() && target.closest?.(SCROLLS)) return;
     if (actions[name]?.(event) === false) return;

@@ -147,6 +147,15 @@ export function short(value, digits = 5) {
     : String(Number(value.toPrecision(digits)));
 }
 
+/** How a running sum came about, in figures that add up: 5.934 + 1.073 = 7.007. factor: of the sum before. */
+export function addsUp(/** @type {number} */ before, /** @type {number} */ factor, /** @type {number} */ sum) {
+  const scale = factor < 0.9995 ? factor.toFixed(3) : '',
+    digits = scale ? 2 : 3, // a factor of three digits gives no more
+    [from, to] = [before.toFixed(digits), sum.toFixed(digits)],
+    added = (Number(to) - Number(from) * Number(scale || 1)).toFixed(digits);
+  return `${from}${scale && ` × ${scale}`} + ${added} = ${to}`;
+}
+
 // A number in a sentence, the strip or a table, with separators. A whole number has all its digits,
 // others have so many.
 /** @param {number | string | null | undefined} value @returns {string} */

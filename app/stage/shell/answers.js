@@ -36,7 +36,10 @@ export function told(question, guess) {
 
 // Why a number or a thing is wrong.
 /** @param {story.Question} question @param {any} guess @returns {[string, string]} */
-export const missed = (question, guess) => [`Not ${worded(question, guess)}.`, howFar(question, guess)];
+export const missed = (question, guess) => [
+  `Not ${worded(question, guess)}.`,
+  howFar(question, guess) || (question.hint ?? ''),
+];
 
 // An answer with a colon of its own is a sentence of its own.
 const named = (/** @type {string} */ name, /** @type {string} */ said) =>

@@ -180,6 +180,7 @@ export function makeGuide(app) {
       if (clock.count > 1) clock.set(question.step, isPolled() ? 'jump' : 'user');
       clock.cover({ point: question.shows ?? null });
     }
+    if (right) clock.tell('right', question.shows);
     tries++;
     ask.tell(question, guess, right);
     const done = [...new Set([...kept().done, question.id])];

@@ -190,7 +190,8 @@ export default function (host, { meta }, context) {
     width.setAttribute('aria-valuetext', `rows of ${now.width} words: ${plural(now.turns)}`);
     xor.checked = ask.xor;
     for (const one of reads.children) one.setAttribute('aria-pressed', String(one.dataset.read === ask.read));
-    controls.replaceChildren(...(clock.step < HAND ? [] : hands));
+    const own = clock.step < HAND ? [] : hands;
+    if (controls.children.length !== own.length) controls.replaceChildren(...own); // else it would lose the focus
     told.textContent = clock.step >= HAND ? gain : ''; // the cure comes after the fault
   }
 
@@ -241,14 +242,17 @@ export default function (host, { meta }, context) {
     else loop.wake();
   }
   const onStep = (/** @type {any} */ { detail }) => at && arrive(detail.step, detail.why);
-  const onPoint = () => {
-    const wide = clock.point?.width; // a step takes the point away
+  /** Shows the width that a question asks for. */
+  function widen(/** @type {number | undefined} */ wide) {
     if (!wide) return;
-    if (clock.step < HAND) clock.set(HAND, 'user');
+    if (clock.step < HAND) clock.set(HAND, 'user'); // it takes the point away
     change({ ...start, width: wide });
-  };
+  }
+  const onPoint = () => widen(clock.point?.width),
+    onRight = (/** @type {any} */ { detail }) => widen(detail?.width);
   clock.addEventListener('step', onStep);
   clock.addEventListener('covers', onPoint);
+  clock.addEventListener('right', onRight);
   arrange();
   const view = canvasView(host, context, {
     title: '32 banks',
@@ -272,6 +276,7 @@ export default function (host, { meta }, context) {
       loop.stop();
       clock.removeEventListener('step', onStep);
       clock.removeEventListener('covers', onPoint);
+      clock.removeEventListener('right', onRight);
       clock.tell('said', '');
       view.unmount();
     },

@@ -14,7 +14,7 @@ export function bucketsLayout({ width, height, em }) {
     left = (narrow ? 2.6 : 5) * size,
     head = 1.9 * size,
     numbers = 1.4 * size, // of the banks, below
-    free = Math.max(12 * em, height - 2 * head - numbers),
+    free = Math.max(4 * em, height - 2 * head - numbers),
     pitch = (width - left - 2) / (BANKS + OVER),
     memory = { y: head, h: 0.46 * free },
     piles = { y: memory.y + memory.h + head, h: 0.54 * free },
@@ -88,6 +88,13 @@ export function bucketsMarks(at, now, paint) {
     const x = right - (at.narrow ? 7.6 : 11.4) * em;
     made.rect('unused', [x, 0.68 * at.head - 0.75 * em, 0.8 * em, 0.8 * em], { stroke: paint.text });
   }
+  if (now.swap > 0)
+    made.text(
+      'xor is',
+      [at.left + BANKS * at.pitch, 0.68 * at.head],
+      at.narrow ? 'column c at c XOR r' : 'row r keeps column c at place c XOR r',
+      { align: 'right', alpha: now.swap },
+    );
   made.add('memory', 'tile', [at.left, memory.y, BANKS * at.pitch, memory.h], {
     ...{ columns, wordAt, cellAt, light: paint.panel, ink: paint.text, unused: Math.floor(now.width + 1e-6) - COLUMNS },
   });

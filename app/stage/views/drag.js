@@ -4,7 +4,7 @@
 import { canvasView } from '../core/canvas.js';
 import { calm, filled, Follower, makeLoop } from '../core/follow.js';
 import { EASE } from '../core/tween.js';
-import { button, element, number, short } from '../core/paint.js';
+import { addsUp, button, element, number, short } from '../core/paint.js';
 import { DRAG_KINDS, dragLayout, dragMarks, FLOAT_RANGE, PASSES } from './drag_marks.js';
 import { errorOf, onePass } from './drag_rule.js';
 
@@ -14,9 +14,9 @@ const CHIP = 900; // ms of the factor's whole way. Then the tile's own weights g
 const PASS = 1100; // ms of each pass over the row
 const ASKS = 12_000; // ms that the marked bar pulses
 const WRONG = 1e-3; // a relative error above that of fp32
-const ABOVE = 2.6; // room above the largest score, without that of the label m:
-const LABEL = 0.7;
-const LONGEST_ROW = 20; // log2 of the keys of the longest row
+const ABOVE = 2.6; // room above the largest score
+const LABELS = 2.5; // lines of text at the top that no score reaches
+const [LONG_ROW, LONGEST_ROW] = [12, 20]; // log2 of the keys of a row that the reader thinks of
 
 const keysOf = (/** @type {{weights: number[]}} */ { weights }) => [...weights.keys()];
 const two = (/** @type {number} */ value) => value.toFixed(2).replace('-', '−');
@@ -153,11 +153,7 @@ export default function (host, { meta, columns }, context) {
   function marks(/** @type {{paint: Paint}} */ { paint }) {
     const { last, before, right, off, rose } = now,
       log = !state.subtract,
-      sum = () => {
-        if (!before || log || divided || !Number.isFinite(last.l)) return '';
-        const scale = last.factor < 0.995 ? ` × ${last.factor.toFixed(3)}` : '';
-        return `${before.l.toFixed(2)}${scale} + ${(last.l - before.l * last.factor).toFixed(2)} = `;
-      },
+      sum = () => (!before || log || divided || !Number.isFinite(last.l) ? '' : addsUp(before.l, last.factor, last.l)),
       values = shown.map(one => one.value),
       divided = clock.step === DIVIDED,
       moves = last && !log && Number.isFinite(last.l) && !shown.every(one => one.rests);
@@ -199,7 +195,7 @@ export default function (host, { meta, columns }, context) {
         off: bad ? (Number.isNaN(off) ? 'NaN' : `off by ${Math.round(100 * off)} %`) : '',
         knob: state.hand ?? (asks() ? hint : null),
         pulse: pulse(performance.now()),
-        long: clock.step === DIVIDED ? 2 ** length.value : keys,
+        long: clock.step === DIVIDED ? 2 ** length.value : null,
         passes: passes(performance.now()),
         causal: clock.step === CAUSAL ? { ...causal, on: state.causal } : null,
         chips: chipsAt(performance.now()),
@@ -284,7 +280,7 @@ export default function (host, { meta, columns }, context) {
   function move(/** @type {number} */ key, /** @type {number} */ score) {
     const { m } = now.last,
       time = performance.now();
-    state.scores[key] = Math.max(lowest, Math.min(highest - LABEL, score));
+    state.scores[key] = Math.max(lowest, Math.min(ceiling(), score));
     changed();
     if (!now.rose) sent = { factor: 1, when: 0 };
     else if (now.last.m > m) {
@@ -294,6 +290,8 @@ export default function (host, { meta, columns }, context) {
       if (!chips.length && grown) sendFactor();
     }
   }
+  /** The highest score: the label of m stays below those of the tiles. */
+  const ceiling = () => at.scoreAt(at.lanes.score.y + LABELS * at.em);
   function restore() {
     Object.assign(state, { scores: [...run], subtract: true, rescale: true, causal: false, times: 1 });
     subtract.checked = rescale.checked = true;
@@ -320,7 +318,7 @@ export default function (host, { meta, columns }, context) {
       'aria-label': 'keys of a row',
     }),
     long = element('output');
-  length.value = length.min;
+  length.value = Math.max(length.min, LONG_ROW);
   subtract.onchange = () => {
     state.subtract = subtract.checked;
     changed({ wave: false });
@@ -369,13 +367,15 @@ export default function (host, { meta, columns }, context) {
       'aria-orientation': 'vertical',
       'aria-label': `score of key ${key}, tile ${Math.floor(key / tile) + 1}`,
       'aria-valuemin': short(lowest, 3),
-      'aria-valuemax': short(highest - LABEL, 3),
     });
     bar.onfocus = () => {
       for (const other of bars.children) other.tabIndex = other === bar ? 0 : -1;
       hold(key);
     };
-    bar.onblur = letGo;
+    bar.onblur = () => {
+      delete bar.dataset.held;
+      letGo();
+    };
     bar.onkeydown = (/** @type {KeyboardEvent} */ event) => {
       const by = { ArrowUp: 0.1, ArrowDown: -0.1, PageUp: 0.5, PageDown: -0.5 }[event.key],
         to = { ArrowLeft: key - 1, ArrowRight: key + 1, Home: 0, End: keys - 1 }[event.key];
@@ -398,13 +398,14 @@ export default function (host, { meta, columns }, context) {
       bar = bars.children[key],
       top = () => bars.getBoundingClientRect().top;
     bar.focus({ focusVisible: false, preventScroll: true });
+    bar.dataset.held = ''; // left and right step again, up and down still move it
     bar.setPointerCapture(event.pointerId);
     hold(key);
     const grip = state.scores[key] - at.scoreAt(event.clientY - top());
     bar.onpointermove = (/** @type {PointerEvent} */ e) => move(key, at.scoreAt(e.clientY - top()) + grip);
     bar.onpointerup = bar.onpointercancel = () => {
       bar.onpointermove = bar.onpointerup = bar.onpointercancel = null;
-      letGo(); // the bar keeps the focus, for the arrow keys
+      letGo(); // the bar keeps the focus, for up and down
     };
   }
   /** The bar whose handle is under a finger, though the finger is over a neighbour. */
@@ -441,8 +442,10 @@ export default function (host, { meta, columns }, context) {
     if (clock.point?.to) clock.set(clock.point.to, 'user');
     if (clock.point?.causal) hide(true);
   };
+  const onRight = (/** @type {any} */ { detail }) => detail?.causal && clock.step === CAUSAL && hide(true);
   clock.addEventListener('step', onStep);
   clock.addEventListener('covers', onPoint);
+  clock.addEventListener('right', onRight);
   state.read = Math.min(clock.step, tiles);
   now = outcome();
   const view = canvasView(host, context, {
@@ -451,14 +454,15 @@ export default function (host, { meta, columns }, context) {
     kinds: DRAG_KINDS,
     layout: (/** @type {any} */ size) => {
       at = dragLayout(size, { keys, tile, dims, lowest, highest });
-      [...bars.children].forEach((bar, key) =>
+      [...bars.children].forEach((bar, key) => {
+        bar.setAttribute('aria-valuemax', short(ceiling(), 3));
         Object.assign(bar.style, {
           left: `${at.x(key) - 1}px`,
           width: `${at.pitch}px`,
           top: `${at.lanes.score.y}px`,
           height: `${at.lanes.score.h}px`,
-        }),
-      );
+        });
+      });
       return at.height;
     },
     marks,
@@ -475,6 +479,7 @@ export default function (host, { meta, columns }, context) {
       loop.stop();
       clock.removeEventListener('step', onStep);
       clock.removeEventListener('covers', onPoint);
+      clock.removeEventListener('right', onRight);
       clock.tell('said', '');
       view.unmount();
     },

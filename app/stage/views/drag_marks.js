@@ -69,7 +69,7 @@ const figure = (/** @type {number} */ value) =>
  * @param {number[]} now.weights where they go
  * @param {number[]} now.ghosts the weights of earlier tiles before the factor
  * @param {number} now.l
- * @param {string} now.sum how l came about
+ * @param {string} now.sum how l came about, with l, or ""
  * @param {number} now.fullL l that fills its lane
  * @param {number[]} now.o as drawn
  * @param {number} now.fullO
@@ -81,7 +81,7 @@ const figure = (/** @type {number} */ value) =>
  * @param {string} now.off the error of O, or ""
  * @param {number | null} now.knob the key in the hand, or the one that asks for it
  * @param {number} now.pulse from 0 to 1, or -1
- * @param {number} now.long keys of the row that the reader thinks of
+ * @param {number | null} now.long keys of the row that the reader thinks of, null for this one
  * @param {number[]} now.passes how far each pass is
  * @param {{seen: number, ends: number[], own: number, on: boolean} | null} now.causal the map, and whether it hides keys
  * @param {{id: string, x: number, y: number, alpha: number, factor: number}[]} now.chips
@@ -290,7 +290,7 @@ function addSum(made, at, now, paint) {
   const { sum } = at.lanes,
     right = at.low,
     whole = { datum: { kind: 'sum' }, tip: `l = ${exact(now.l)}` },
-    said = at.narrow ? `l = ${figure(now.l)}` : `l, the sum of the weights = ${now.sum}${figure(now.l)}`;
+    said = at.narrow ? `l = ${figure(now.l)}` : `l, the sum of the weights = ${now.sum || figure(now.l)}`;
   made.text('title sum', [0, sum.title], said, { bold: true });
   made.rect('sum', [0, sum.y, right, sum.h], { fill: paint.panel, ...whole });
   if (now.log) {
@@ -350,7 +350,11 @@ function addKept(made, at, now, paint) {
     of = at.narrow ? 'm, l and O' : `m, l and the ${now.dims} numbers of O`,
     texts = now.log
       ? ['the largest float', '3.4e38', '= e^88.7']
-      : [`remembered: ${of}`, `${now.dims + 2}${at.narrow ? '' : ' numbers'}`, `for ${number(now.long)} keys`],
+      : [
+          `remembered: ${of}`,
+          `${now.dims + 2}${at.narrow ? '' : ' numbers'}`,
+          now.long ? `for ${number(now.long)} keys` : `for ${now.scores.length} keys or a million`,
+        ],
     [x, wide] = [side.x + at.em / 2, side.w - at.em],
     middle = side.y + side.h / 2 + large * 0.35;
   made.rect('kept', [side.x, side.y, side.w - 2, side.h], { stroke: paint.text, width: 1.5 });

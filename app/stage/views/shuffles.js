@@ -30,7 +30,8 @@ export default function (host, { meta, columns }, context) {
       names = [...new Set(all.map(key => owner(chosen, key)))].sort((a, b) => a - b),
       top = Math.max(...all.map(key => of(s, key))),
       score = (/** @type {number} */ key) => (key === lifted ? top + ABOVE : of(s, key)),
-      before = n ? m[(n - 1) * rows + chosen] : -Infinity;
+      before = n ? m[(n - 1) * rows + chosen] : -Infinity,
+      sumBefore = n ? l[(n - 1) * rows + chosen] : 0;
     const lanes = names.map(one => {
       const own = all.filter(key => owner(chosen, key) === one);
       return {
@@ -40,7 +41,7 @@ export default function (host, { meta, columns }, context) {
       };
     });
     return {
-      ...{ phase: phases[step], tile: n, tiles: tiles.length, first, last, lanes, before, lifted },
+      ...{ phase: phases[step], tile: n, tiles: tiles.length, first, last, lanes, before, sumBefore, lifted },
       ...{ row: row0 + chosen, warp: Math.floor(names[0] / LANES) },
       m: Math.max(before, ...lanes.map(({ max }) => max)),
       l: l[n * rows + chosen],
@@ -103,7 +104,8 @@ export default function (host, { meta, columns }, context) {
           : `query ${what.row}, key ${what.key}: lane ${one % LANES} of warp ${Math.floor(one / LANES)}`;
       }
       if (what.register !== undefined) {
-        const weighed = after(phases[step], 'weights') ? `, weight ${exact(of(p, what.register))}` : '';
+        const weighed =
+          after(phases[step], 'weights') || phases[step] === 'next' ? `, weight ${exact(of(p, what.register))}` : '';
         const score = what.register === lifted ? 'made the largest' : exact(of(s, what.register));
         return `register of key ${what.register}: score ${score}${weighed}`;
       }

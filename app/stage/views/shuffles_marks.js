@@ -2,13 +2,14 @@
 // column for each lane of the chosen row: its registers, its own largest score, and the larger one after each shuffle.
 // The partners are half of the lanes apart, then a quarter, as in group_max of kernels/device/common.cuh.
 import { Marks } from '../core/kinds.js';
-import { PALETTE, blend, figure, rgb } from '../core/paint.js';
+import { PALETTE, addsUp, blend, figure, rgb } from '../core/paint.js';
 
+const ENDS = 2.3; // lines of the picture for m and l
 const [MINE, OTHERS] = [0.55, 0.3]; // how much of its colour a lane's thing has
 export const PHASES = ['held', 'own', 'shuffle 1', 'shuffle 2', 'weights', 'sum', 'next', 'hand'];
-/** Whether a phase is as late as another one. The hand sees the shuffles of the max only. */
+/** Whether a phase is as late as another one. A next tile and the hand show the scores and the shuffles of the max. */
 export const after = (/** @type {string} */ phase, /** @type {string} */ other) =>
-  phase === 'hand' ? PHASES.indexOf(other) < 4 : PHASES.indexOf(phase) >= PHASES.indexOf(other);
+  ['next', 'hand'].includes(phase) ? PHASES.indexOf(other) < 4 : PHASES.indexOf(phase) >= PHASES.indexOf(other);
 
 /**
  * @param {{width: number, height: number, em: number}} size
@@ -21,7 +22,7 @@ export function shufflesLayout({ width, height, em }, { rows, columns, lanes, sl
     foot = 2.6 * size, // shared memory
     head = 1.8 * size;
   const names = (narrow ? 4.6 : 5.2) * size,
-    small = narrow ? Math.max(4, Math.min(9, (0.3 * height) / rows)) : 0,
+    small = narrow ? Math.max(4, Math.min(9, (0.26 * height) / rows)) : 0,
     unit = narrow ? (width - names - 2) / columns : Math.min((0.37 * width - names) / columns, 2.4 * size),
     tall = narrow ? small : Math.max(3, Math.min(2.2 * unit, (height - foot - 2.6 * head) / rows)),
     grid = { x: names, y: 2 * head, unit, high: tall };
@@ -31,13 +32,13 @@ export function shufflesLayout({ width, height, em }, { rows, columns, lanes, sl
     gutter = narrow ? 0 : 5.6 * size,
     gap = narrow ? 5 : 1.2 * size,
     wide = (width - left - gutter - 2 + gap) / lanes - gap;
-  // in units: a head, the registers, the own max, the shuffles with their arrows, and m
-  const units = 1.2 + slots + 1.7 + rounds * 2.4 + 1.5,
+  // in units: a head, the registers, the own max, the shuffles with their arrows, and m and l
+  const units = 1.2 + slots + 1.7 + rounds * 2.4 + ENDS,
     room = height - foot - top - head,
     line = Math.max(1.45 * size, Math.min(room / units, 3 * size)),
     list = { x: left + gutter, y: top + head, wide, gap, line, left, gutter },
     own = list.y + (1.2 + slots + 0.7) * line,
-    bottom = own + (1 + rounds * 2.4 + 1.5) * line,
+    bottom = own + (1 + rounds * 2.4 + ENDS) * line,
     shared = { y: Math.max(bottom, height - foot), h: foot - 0.5 * size };
   return {
     ...{ width, em: size, narrow, rounds, grid, gridEnd, list, own, slots, shared, columns, rows },
@@ -64,6 +65,7 @@ export function shufflesLayout({ width, height, em }, { rows, columns, lanes, sl
  * @param {number} now.chosen its place in the tile
  * @param {number} now.warp
  * @param {number} now.before m before the tile
+ * @param {number} now.sumBefore l before the tile
  * @param {number} now.m
  * @param {number} now.l
  * @param {number | null} now.lifted the key whose score is made the largest
@@ -202,10 +204,7 @@ function addMax(made, at, now, paint, shade) {
   const sums = now.phase === 'sum',
     name = sums ? 'sum' : 'max',
     combine = sums ? (/** @type {number} */ a, /** @type {number} */ b) => a + b : Math.max,
-    rounds =
-      sums || now.phase === 'next'
-        ? at.rounds
-        : [...Array(at.rounds).keys()].filter(n => after(now.phase, `shuffle ${n + 1}`)).length;
+    rounds = sums ? at.rounds : [...Array(at.rounds).keys()].filter(n => after(now.phase, `shuffle ${n + 1}`)).length;
   let values = now.lanes.map(lane => (sums ? lane.sum : lane.max));
   const best = Math.max(...values),
     high = list.line,
@@ -275,9 +274,12 @@ function addMax(made, at, now, paint, shade) {
   }
   if (rounds < at.rounds) return;
   const y = at.roundY(at.rounds) + 1.2 * list.line + 1.1 * em,
-    old = Number.isFinite(now.before) && !now.lifted ? `the larger of ${figure(now.before, 4)} and ` : '',
+    old = Number.isFinite(now.before) && !now.lifted ? `the larger of ${figure(now.before, 4)} (before) and ` : '',
     said = sums ? `l, the row's sum so far = ${figure(now.l, 4)}` : `m so far = ${old}${figure(best, 4)}`;
   made.text('ends', [list.x, y, at.width - list.x], said, { bold: true, size: 1.15 * em });
+  if (now.phase !== 'next') return;
+  const all = `l so far = ${addsUp(now.sumBefore, Math.exp(now.before - now.m), now.l)}`;
+  made.text('ends l', [list.x, y + 1.5 * em, at.width - list.x], all, { bold: true, size: 1.15 * em });
 }
 
 // Shared memory, which no score of the row visits.

@@ -68,7 +68,7 @@ def test_the_gain_of_flash_is_the_recorded_one_and_padding_explains_it():
     assert f"{time('01_naive', **large) / time('03_flash', **large):.3g} times faster" in told.wins
     small = {"seq_len": 4096, "batch": 1, "BLOCK_Q": "16", "BLOCK_KV": "16", "own": False}
     padded = time("03_flash", PAD_K="0", **small) / time("03_flash", PAD_K="4", **small)
-    assert f"{1 - 1 / padded:.0%} less time" in told.small and padded > 3
+    assert f"with padded rows it is {padded:.3g} times faster" in told.small and padded > 3
 
 
 def test_the_warps_of_the_builds_of_occupancy_are_the_derived_ones():

@@ -9,7 +9,7 @@ register(
   module(`export const resolve = (name, context, next) =>
     name.endsWith('/data.js') ? { shortCircuit: true, url: '${data}' } : next(name, context);`),
 );
-const { amount, figure } = await import('../../../app/stage/core/paint.js');
+const { addsUp, amount, figure } = await import('../../../app/stage/core/paint.js');
 
 const US = [
   [1e3, 'ms'],
@@ -28,4 +28,9 @@ test('a figure has no exponent below 1e15', () => {
   assert.equal(figure(9999.5, 4), '10,000');
   assert.equal(figure(82380200470.6, 4), '82,380,000,000');
   assert.equal(figure(8.238020047058534e28, 4), '8.238e+28');
+});
+
+test('the figures of a running sum add up', () => {
+  assert.equal(addsUp(5.93449, 1, 7.00751), '5.934 + 1.074 = 7.008');
+  assert.equal(addsUp(4.27, 0.9474, 9.29), '4.27 × 0.947 + 5.25 = 9.29');
 });
