@@ -94,14 +94,7 @@ export default function (host, { meta }, context) {
     speak();
   }
   const onStep = (/** @type {any} */ { detail }) => arrive(detail.step, detail.why);
-  const onPoint = () => {
-    if (clock.point?.of !== name || phases[clock.step] !== 'path') return;
-    token = clock.point.token;
-    glide.begin(CUT);
-    speak();
-  };
   clock.addEventListener('step', onStep); // before the canvas draws the step
-  clock.addEventListener('covers', onPoint);
   const view = canvasView(host, context, {
     title: 'Pages',
     live: true,
@@ -131,7 +124,6 @@ export default function (host, { meta }, context) {
     unmount() {
       glide.stop();
       clock.removeEventListener('step', onStep);
-      clock.removeEventListener('covers', onPoint);
       clock.tell('said', '');
       view.unmount();
     },
