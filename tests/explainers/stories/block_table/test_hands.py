@@ -66,8 +66,10 @@ def test_the_held_and_the_asked_bytes_are_those_of_a_run(kv, dtype):
 
 
 def test_each_headline_is_short_and_the_sizes_are_said():
-    run = {"title": "MHA 4:4", "num_heads": 4, "num_kv_heads": 4, "held": 4, "read": 4}
-    meta = sharing.view([run]).meta
+    meta = sharing.view().meta
+    timed = sharing.recorded(sharing.GROUPED)
+    assert timed["heads"] == [8, 32] and timed["us"][32] > 3 * timed["us"][8]
+    assert f"{timed['us'][8]:.3g} µs with 8" in meta["times"]
     assert [meta["heads"] // kv for kv in meta["kv"]] == [1, 4, 4, 4] and "Llama 3 8B" in meta["source"]
     assert all(len(frame["head"].split()) <= 12 for frame in meta["frames"])
     (rule,) = applied("bytesOf", [[{key: meta[key] for key in ("layers", "heads", "dim", "item", "tokens")}, 8]])
