@@ -88,7 +88,7 @@ PRESETS = {
         "With V1, one thread block walks the whole long context. The blocks of the short contexts finish early and "
         "wait. V2 cuts the long context into partitions.",
         read_events(
-            "add L 150, add A 7, add B 15, append L 50, add C 3, append A 5, append L 33, append B 4, append C 1"
+            "add D 150, add A 7, add B 15, append D 50, add C 3, append A 5, append D 33, append B 4, append C 1"
         ),
         384,
         384,

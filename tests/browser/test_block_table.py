@@ -121,7 +121,7 @@ def test_the_contexts_of_the_reader_have_recorded_times(visit):
     expect(headline(page)).to_contain_text("One partition each")
     chips.nth(1).click()
     slider.fill(slider.get_attribute("max"))
-    expect(headline(page)).to_have_text("V2 loses: V1 already fills the SMs, and merging costs time.")
+    expect(headline(page)).to_have_text("V2 loses: V1's many blocks keep the memory busy already.")
     expect(page.locator(".of-hand")).to_contain_text("recorded on H200")
 
 
@@ -129,7 +129,7 @@ def test_fewer_kv_heads_hold_less_and_ask_for_as_much(visit):
     page = visit("/block_table?view=heads&backend=cpu&picture=sharing&step=4")
     slider = page.locator(".hands input.wide")
     slider.fill("0")
-    expect(headline(page)).to_have_text("32 times as many tokens fit. The reads stay as they were.")
+    expect(headline(page)).to_have_text("32 times as many tokens fit. The heads ask for no less.")
     page.wait_for_timeout(800)
     assert f"holds: {32 * 2**20:,} bytes" in hover(page, "Grouped heads", part="size", size="held")
     assert f"{2**30:,} bytes" in hover(page, "Grouped heads", part="size", size="asked")

@@ -28,7 +28,7 @@ export default function (host, { meta }, context) {
     slider.value = choices.indexOf(kv);
     slider.setAttribute('aria-valuetext', `${kv} KV head${kv > 1 ? 's' : ''}`);
     is.textContent = kv;
-    from.textContent = clock.step < asks ? 'modelled' : `modelled. ${meta.checked}`;
+    from.textContent = clock.step < asks ? 'modelled' : `modelled. ${meta.times}`;
   }
   const slider = element('input', {
       ...{ type: 'range', class: 'wide', min: 0, max: choices.length - 1, step: 1, 'aria-label': 'KV heads' },
@@ -54,6 +54,10 @@ export default function (host, { meta }, context) {
     speak();
   }
   const onStep = (/** @type {any} */ { detail }) => arrive(detail.step, detail.why);
+  const onPoint = () => {
+    if (clock.point?.to) clock.set(clock.point.to, 'user');
+  };
+  clock.addEventListener('covers', onPoint);
   clock.addEventListener('step', onStep); // before the canvas draws the step
   const view = canvasView(host, context, {
     title: 'Grouped heads',
@@ -84,6 +88,7 @@ export default function (host, { meta }, context) {
     unmount() {
       glide.stop();
       clock.removeEventListener('step', onStep);
+      clock.removeEventListener('covers', onPoint);
       clock.tell('said', '');
       view.unmount();
     },

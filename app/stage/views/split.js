@@ -5,6 +5,7 @@ import { filled } from '../core/follow.js';
 import { makeGlide } from '../core/glide.js';
 import { button, element, number, short } from '../core/paint.js';
 import { SPLIT_KINDS, splitLayout, splitMarks } from './split_marks.js';
+import { rates } from './split_rule.js';
 
 const WALK = 2600, // ms of V1's walk
   CUT = 900, // and of another step
@@ -24,9 +25,11 @@ export default function (host, { meta }, context) {
   const timed = () => ways[way][place] ?? null;
   const glide = makeGlide(() => view.draw());
 
+  const most = Math.max(...[...longer, ...more].flatMap(rates));
+
   function marks(/** @type {{paint: Paint}} */ { paint }) {
     const longest = Math.max(...ways[way].flatMap(({ us }) => us));
-    return glide.pass(splitMarks(at, { meta, phase: PHASES[clock.step], timed: timed(), longest }, paint));
+    return glide.pass(splitMarks(at, { meta, phase: PHASES[clock.step], timed: timed(), longest, most }, paint));
   }
   function sentence() {
     const now = timed();
@@ -48,7 +51,7 @@ export default function (host, { meta }, context) {
     from.textContent =
       clock.step === last
         ? meta.source
-        : `run, query head ${meta.head} of ${meta.name}. Drawn: tokens that a block walks, not time`;
+        : `run, query head ${meta.head} of ${meta.name}, drawn by tokens. ${clock.step ? '' : meta.times}`;
   }
   function change(/** @type {typeof way} */ to, /** @type {number} */ next) {
     [way, place, played] = [to, next, true];

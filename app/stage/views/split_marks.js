@@ -1,7 +1,7 @@
 // The picture of one block against many, as marks. The bars have one axis: a token walked by a block is as wide in each.
 import { Marks } from '../core/kinds.js';
 import { blend, COLOURS, number, PALETTE, rgb, short } from '../core/paint.js';
-import { spread } from './split_rule.js';
+import { rates, spread } from './split_rule.js';
 
 const MOST = 16; // blocks on an SM, as drawn
 
@@ -13,20 +13,19 @@ const MOST = 16; // blocks on an SM, as drawn
  */
 export function splitLayout({ width, height, em }, parts) {
   const narrow = width < 46 * em,
-    strip = 1.3 * em, // of the SMs
     gap = 1.9 * em, // of a title
     bar = 2 * em,
-    v1 = { y: gap, bar, sms: gap + bar + gap, strip },
-    field = gap + 1.6 * bar + gap + 0.4 * em,
-    alone = { y: gap, bar: 1.6 * bar, sms: field, strip: Math.max(7 * em, height - field - 4) },
-    second = v1.sms + strip + 1.6 * em + gap,
-    rest = height - second - gap - strip - 0.4 * em,
-    pitch = Math.max(1.5 * em, Math.min(2.3 * em, rest / parts)),
-    v2 = { y: second, bar: pitch - 4, sms: second + parts * pitch + gap, strip },
-    half = Math.max(15 * em, (height - 0.4 * em) / 2);
+    v1 = { y: gap, bar },
+    alone = { y: gap, bar: 1.6 * bar },
+    times = gap + alone.bar + 2.2 * em, // of V1 with more contexts
+    second = v1.y + bar + 1.6 * em + gap,
+    pitch = Math.max(1.5 * em, Math.min(2.6 * em, (height - second - 0.4 * em) / parts)),
+    v2 = { y: second, bar: pitch - 4 },
+    half = Math.max(17 * em, (height - 0.4 * em) / 2);
   return {
-    ...{ width, em, narrow, gap, v1, alone, v2, pitch, half },
-    bottom: Math.max(v2.sms + strip + 4, 2 * half),
+    ...{ width, em, narrow, v1, alone, times, v2, pitch, half },
+    row: Math.max(2.2 * em, Math.min(3.6 * em, (height - times - 7 * em) / 5)),
+    bottom: Math.max(v2.y + parts * pitch + 4, 2 * half),
   };
 }
 
@@ -39,12 +38,13 @@ export function splitLayout({ width, height, em }, parts) {
  * @param {string} now.phase whole, race, parts, merged or hand
  * @param {block_table.Timed | null} now.timed the recorded times in the hand
  * @param {number} now.longest µs of the longest bar
+ * @param {number} now.most TB/s of the longest bar
  * @param {Paint} paint
  */
-export function splitMarks(at, { meta, phase, timed, longest }, paint) {
+export function splitMarks(at, { meta, phase, timed, longest, most }, paint) {
   const made = new Marks(at.em);
   if (phase === 'hand' && timed) {
-    chips(made, at, meta, timed, longest, paint);
+    chips(made, at, meta, timed, { longest, most }, paint);
     return made.list;
   }
   whole(made, at, meta, phase, paint);
@@ -69,27 +69,56 @@ function walk(made, at, id, [x, y, w, h], span, phase, paint, tip) {
   });
 }
 
-/** The SMs of the GPU, and how many of them work. */
-/** @type {(made: Marks, at: Layout, id: string, place: {sms: number, strip: number}, sms: number, blocks: number, paint: Paint) => void} */
-function strip(made, at, id, { sms: y, strip }, sms, blocks, paint) {
-  const works = `${blocks} of ${sms} SMs work${blocks === 1 ? 's' : ''}`;
+/** V1's recorded times with more and more blocks. */
+/** @type {(made: Marks, at: Layout, meta: block_table.SplitMeta, paint: Paint) => void} */
+function many(made, at, { more, sms }, paint) {
+  const { em, narrow, width, times, row } = at;
+  if (!more.length) return;
+  const labels = (narrow ? 9 : 19) * em,
+    room = width - labels - 6 * em,
+    longest = Math.max(...more.map(({ us }) => us[0])),
+    [first, last] = [more[0], more[more.length - 1]],
+    size = narrow ? em : 1.7 * em;
   made.text(
-    `${id} work`,
-    [0, y - 0.45 * at.em],
-    at.narrow || id === 'V2' ? works : `${works} for it. An SM is a processor of the GPU`,
+    'many is',
+    [0, times],
+    narrow
+      ? 'V1 with more blocks'
+      : `V1's blocks on the ${sms} SMs, each over ${number(first.tokens)} tokens. Bars: recorded times`,
     {
       bold: true,
     },
   );
-  made.add(`${id} sms`, 'stacks', [0, y, at.width, strip], {
-    ...{ counts: spread(blocks, sms), unit: strip, fill: paint.text, empty: paint.panel, stroke: paint.border },
-    ...{ datum: { part: 'sms', kernel: id }, tip: `${id}: ${blocks} of ${sms} SMs have a block of this query head` },
+  more.forEach(({ us: [us], blocks: [blocks] }, n) => {
+    const y = times + 0.9 * em + n * row,
+      h = row - 0.7 * em,
+      line = y + h / 2 + 0.35 * em,
+      each = Math.round(blocks / sms),
+      says = each ? `${each} for each SM` : 'most SMs have none';
+    made.text(`many ${n} is`, [0, line], `${number(blocks)} blocks${narrow ? '' : `: ${says}`}`);
+    made.rect(`many ${n}`, [labels, y, (room * us) / longest, h], {
+      ...{ fill: PALETTE.kernels[0], datum: { part: 'many', blocks } },
+      ...{ enter: { rect: [labels, y, 0, h] }, tip: `${number(blocks)} blocks: ${short(us, 4)} µs, recorded` },
+    });
+    made.text(`many ${n} takes`, [labels + (room * us) / longest + 0.6 * em, line], `${short(us, 3)} µs`, {
+      bold: true,
+    });
   });
+  const says = [
+    `${short(last.blocks[0] / first.blocks[0], 3)} times the blocks, only ${short(last.us[0] / first.us[0], 2)} times the time:`,
+    'a block alone has few loads on their way, and waits.',
+  ];
+  says.forEach((text, n) =>
+    made.text(`many says ${n}`, [0, times + 0.9 * em + more.length * row + (n + 1) * 1.3 * size], text, {
+      ...{ size, bold: !n, fill: n ? paint.text : PALETTE.wrong },
+    }),
+  );
 }
 
 /** @type {(made: Marks, at: Layout, meta: block_table.SplitMeta, phase: string, paint: Paint) => void} */
-function whole(made, at, { tokens, sms, head, name }, phase, paint) {
-  const { em, narrow, width } = at,
+function whole(made, at, meta, phase, paint) {
+  const { tokens, head, name } = meta,
+    { em, narrow, width } = at,
     place = phase === 'whole' ? at.alone : at.v1,
     size = phase === 'whole' && !narrow ? 1.3 * em : em,
     moves = phase === 'whole' || phase === 'race';
@@ -106,17 +135,11 @@ function whole(made, at, { tokens, sms, head, name }, phase, paint) {
       { fill: '#fff', bold: true, size, span: moves ? [0.5 * n + 0.3, 0.5 * n + 0.5] : [0, 1], out: [0, 0.01] },
     ),
   );
-  strip(made, at, 'V1', place, sms, 1, paint);
-  if (phase === 'whole') {
-    const big = (narrow ? 1.6 : 3) * em;
-    made.text('idle', [width / 2, place.sms + place.strip / 2 + 0.35 * big], `${sms - 1} SMs idle`, {
-      ...{ align: 'center', bold: true, size: big, fill: PALETTE.wrong, out: [0, 0.1] },
-    });
-  }
+  if (phase === 'whole') many(made, at, meta, paint);
 }
 
 /** @type {(made: Marks, at: Layout, meta: block_table.SplitMeta, phase: string, paint: Paint) => void} */
-function cut(made, at, { tokens, parts, sms, m, l }, phase, paint) {
+function cut(made, at, { tokens, parts, m, l }, phase, paint) {
   const { em, narrow, v2, pitch, width } = at,
     scale = width / tokens,
     longest = Math.max(...parts.map(({ first, end }) => end - first)),
@@ -147,7 +170,6 @@ function cut(made, at, { tokens, parts, sms, m, l }, phase, paint) {
       datum: { part: 'own', partition: n },
     });
   });
-  strip(made, at, 'V2', v2, sms, parts.length, paint);
   if (!knows) return;
   made.text('own is', [text, title], narrow ? 'max, sum' : 'own max m, own sum l', { bold: true });
   made.rect('one', [box.x, box.y, width - box.x - 2, box.h], {
@@ -199,17 +221,22 @@ function cut(made, at, { tokens, parts, sms, m, l }, phase, paint) {
   );
 }
 
-/** Recorded times, and the blocks on each SM. */
-/** @type {(made: Marks, at: Layout, meta: block_table.SplitMeta, timed: block_table.Timed, longest: number, paint: Paint) => void} */
-function chips(made, at, { sms, size }, { us, blocks }, longest, paint) {
-  const { em, width, half } = at,
+/** Recorded times, what they say of the reads, and the blocks for each SM. */
+/** @type {(made: Marks, at: Layout, meta: block_table.SplitMeta, timed: block_table.Timed, scale: {longest: number, most: number}, paint: Paint) => void} */
+function chips(made, at, { sms, size }, timed, { longest, most }, paint) {
+  const { em, width, half, narrow } = at,
+    { us, blocks } = timed,
+    reads = rates(timed),
     fastest = us.indexOf(Math.min(...us));
   ['V1', 'V2'].forEach((id, n) => {
     const y = n * half,
       each = Math.round(blocks[n] / sms),
       time = y + 1.6 * em,
-      wide = Math.max(2, ((width - 9 * em) * us[n]) / longest),
-      stacks = [0, time + 4.2 * em, width, half - 7 * em];
+      room = width - 9 * em,
+      wide = Math.max(2, (room * us[n]) / longest),
+      rate = time + 2 * em,
+      asks = Math.max(2, ((room - (narrow ? 0 : 5 * em)) * reads[n]) / most),
+      stacks = [0, rate + 4.1 * em, width, half - 9 * em];
     made.text(
       `${id} is`,
       [0, y + em],
@@ -229,10 +256,21 @@ function chips(made, at, { sms, size }, { us, blocks }, longest, paint) {
     made.text(`${id} takes`, [wide + 0.7 * em, time + 1.15 * em], `${short(us[n], 3)} µs`, {
       ...{ bold: true, size: 1.25 * em, fill: n === fastest ? paint.text : PALETTE.wrong, ease: 'both' },
     });
+    made.rect(`${id} rate`, [0, rate, asks, 1.6 * em], {
+      ...{ fill: blend(rgb(PALETTE.kernels[n]), rgb(paint.background), 0.5), ease: 'both' },
+      datum: { part: 'rate', kernel: id },
+      tip: `${id}: K and V that its blocks ask for in a second`,
+    });
+    made.text(
+      `${id} asks`,
+      [asks + 0.7 * em, rate + 1.15 * em],
+      `${short(reads[n], 3)} TB/s${narrow ? '' : ' asked for'}`,
+      { bold: true, ease: 'both' },
+    );
     made.text(
       `${id} work`,
       [0, stacks[1] - 0.5 * em],
-      `${number(blocks[n])} blocks on ${sms} SMs: ${each ? `about ${each} on each` : 'most have none'}`,
+      `${number(blocks[n])} blocks on ${sms} SMs: ${each ? `about ${each} for each` : 'most have none'}`,
       { bold: true },
     );
     made.add(`${id} sms`, 'stacks', stacks, {

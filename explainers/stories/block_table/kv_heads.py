@@ -70,7 +70,7 @@ def stage_of(found: Sequence[Names], provenance: stage.Provenance, tabs: Sequenc
     return stage.Stage(
         headline=WORDS.say("heads", {}),
         frames=frames,
-        views=[picture(found), sharing.view(found)],
+        views=[picture(found), sharing.view()],
         state=states(found),
         tabs=[stage.Tab("reads", "Bytes held and read", [stage.text(text), table]), *tabs],
         provenance=provenance,

@@ -4,11 +4,10 @@ The block manager gives the pages. The run gives the block table and the address
 the rule of app/stage/views/slots_rule.js.
 """
 
-from collections.abc import Mapping
 from typing import TypedDict
 
 from explainers.stories.block_table import kv_cache
-from explainers.stories.block_table.paging import WORDS, Paged
+from explainers.stories.block_table.paging import WORDS, Paged, counted, marked
 from explainers.stories.block_table.subjects import Walk
 from explainers.story import axes, stage
 from explainers.story.frames import Frame
@@ -56,10 +55,11 @@ class SlotsMeta(TypedDict):
     words: dict[str, str]
 
 
-def view(run: Run, walk: Walk, lines: Mapping[str, int]) -> stage.View:
-    """The picture of a walk. lines: of code, with the way to a page."""
+def view(run: Run, walk: Walk) -> stage.View:
+    """The picture of a walk."""
     paged, data = Paged(run.request), data_of(run, walk)
     kv_head = paged.kv_head_of(paged.place[1])
+    lines = _table_lines(run, paged)
     steps = [{**step, "lines": lines if step["phase"] in ("path", "hand") else {}} for step in data["steps"]]
     colours = kv_cache.sequence_colours(walk.scenario.states(data["size"]))
     held: list[list[Held]] = [
@@ -93,6 +93,14 @@ def view(run: Run, walk: Walk, lines: Mapping[str, int]) -> stage.View:
     return stage.View("slots", "pages", "Pages", {**meta, "clock": True, "state": []})
 
 
+def _table_lines(run: Run, paged: Paged) -> dict[str, int]:
+    """The line of code that first reads the block table."""
+    records = marked(run)[1]
+    reads = records[(records.tensor == paged.tables[0]) & (records.step >= 0)]
+    lines: dict[str, int] = counted(reads[reads.step == reads.step.min()])["lines"]
+    return lines
+
+
 def questions(run: Run, walk: Walk) -> list[stage.Question]:
     """The questions about the steps of the picture."""
     data = data_of(run, walk)
@@ -105,7 +113,7 @@ def data_of(run: Run, walk: Walk) -> Row:
     """The steps of the picture, each with its cache, and the names for its words.
 
     fitting: sequences with room for max_len reserved slots each.
-    followed: the sequence of the walk. example: a token in its last page, and its place.
+    followed: the sequence of the walk. example: a token in its last page, and its place. other: another one.
     """
     paged, scenario = Paged(run.request), walk.scenario
     size, pages = paged.block_size, axes.length(paged.k[1], "page")
@@ -116,11 +124,17 @@ def data_of(run: Run, walk: Walk) -> Row:
     steps = [*_history(walk, size, fitting), *({"phase": phase, "cache": cache} for phase in ("table", "path", "hand"))]
     entry = len(followed.table) - 1
     token = min(len(followed.tokens) - 1, entry * size + 3)
-    place = {"token": token, "entry": entry, "slot": token % size, "page": followed.table[entry]}
+    between = next((n for n in range(1, entry) if followed.table[n] != n), None)  # its page has another number
+
+    def place(token: int) -> Row:
+        entry, slot = divmod(token, size)
+        return {"token": token, "entry": entry, "slot": slot, "page": followed.table[entry]}
+
     common = {"tile": -1, "length": len(followed.tokens), "sequences": len(cache.sequences)}
     return {
         **{"size": size, "pages": pages, "max_len": scenario.max_len, "fitting": fitting, "name": walk.name},
-        **{"steps": [{**common, **step} for step in steps], "followed": followed, "example": place},
+        **{"steps": [{**common, **step} for step in steps], "followed": followed, "example": place(token)},
+        "other": place(token if between is None else between * size + 5),
     }
 
 

@@ -4,19 +4,24 @@ The sizes are a real model's. The bytes follow from the rule of app/stage/views/
 with the runs.
 """
 
+import json
 from collections.abc import Sequence
-from typing import TypedDict
+from functools import cache
+from typing import Any, TypedDict
 
 from explainers.stories.block_table.paging import WORDS
 from explainers.story import stage
 from explainers.story.frames import Frame
 from explainers.story.words import Names, Row
+from kernels.core.remembered import of_recordings
+from kernels.recordings import tables
 
 PHASES = ("own", "shared", "asks", "hand")
 GROUPS = 4  # query heads of a KV head in the question
 # Llama 3 8B, with two bytes for a number. Source: its published config.json
 MODEL = {"layers": 32, "heads": 32, "dim": 128, "item": 2}
 TOKENS = 2048
+GROUPED = "paged_v3"  # a kernel with one block for each KV head
 
 
 class SharingMeta(TypedDict):
@@ -26,7 +31,7 @@ class SharingMeta(TypedDict):
     tokens: of a request.
     kv: KV heads at each step.
     choices: numbers of KV heads for the reader.
-    source: of the sizes, in words. checked: the bytes in the runs, in words.
+    source: of the sizes, in words. times: recorded ones of a kernel that asks once for a group, in words.
     words: the sentences under a hand. {name} stands for a value.
     """
 
@@ -39,12 +44,13 @@ class SharingMeta(TypedDict):
     kv: list[int]
     choices: list[int]
     source: str
-    checked: str
+    times: str
     words: dict[str, str]
 
 
-def view(found: Sequence[Names]) -> stage.View:
-    """The picture. found: from kv_heads.reads, one for each ratio of heads."""
+def view() -> stage.View:
+    """The picture."""
+    timed = recorded(GROUPED)
     heads = MODEL["heads"]
     shared = heads // GROUPS
     meta: SharingMeta = {
@@ -57,7 +63,7 @@ def view(found: Sequence[Names]) -> stage.View:
         "kv": [heads, shared, shared, shared],
         "choices": [2**n for n in range(heads.bit_length())],
         "source": WORDS.say("sharing_source", {**MODEL, "tokens": TOKENS}),
-        "checked": WORDS.say("sharing_checked", {"most": found[0], "least": found[-1]}),
+        "times": WORDS.say("sharing_times", timed) if timed else "",
         "words": WORDS.table("sharing"),
     }
     return stage.View("sharing", "sharing", "Grouped heads", {**meta, "clock": True, "state": []})
@@ -69,6 +75,27 @@ def questions(found: Sequence[Names]) -> list[stage.Question]:
     names = {**MODEL, "view": "sharing", "group": GROUPS, "shared": MODEL["heads"] // GROUPS, "tokens": TOKENS}
     names |= {"least": least, "full": full, "step_of": {name: n for n, name in enumerate(PHASES)}}
     return WORDS.questions(names, len(PHASES) - 1)
+
+
+@of_recordings(cache)
+def recorded(kernel: str) -> Row:
+    """Recorded times of a kernel on problems that differ in their KV heads alone.
+
+    heads: the numbers of KV heads, rising. us: KV heads -> µs. contexts, tokens, device, date.
+    Empty without recordings.
+    """
+    for made, where in tables.recorded("bench").values():
+        rows = tables.of_present_code(made, where).query("status == 'ok'")
+        found: dict[str, dict[int, float]] = {}
+        for _, row in rows[rows.name == kernel].dropna(subset=["seq_len"]).iterrows():
+            problem: dict[str, Any] = json.loads(str(row["problem"]))
+            found.setdefault(json.dumps({**problem, "num_kv_heads": 0}), {})[problem["num_kv_heads"]] = row["median_us"]
+        for fields, us in found.items():
+            lengths = json.loads(fields)["context_lens"]
+            if len(us) == 2 and len(set(lengths)) == 1:
+                sizes = {"contexts": len(lengths), "tokens": lengths[0], "heads": sorted(us), "us": us}
+                return {**sizes, "device": stage.gpu_name(where.device), "date": where.date}
+    return {}
 
 
 def _steps() -> list[Row]:

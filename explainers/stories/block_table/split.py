@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import TypedDict
 
+import numpy as np
 import pandas as pd
 
 from explainers.stories.block_table.paging import WORDS
@@ -33,12 +34,16 @@ class Part(TypedDict):
 
 
 class Timed(TypedDict):
-    """Recorded times of V1 and V2 in µs for so many contexts of so many tokens, and the blocks of each."""
+    """Recorded times of V1 and V2 in µs for so many contexts of so many tokens, and the blocks of each.
+
+    asked: the bytes of K and V that the query heads ask for, in either kernel.
+    """
 
     tokens: int
     contexts: int
     us: list[float]
     blocks: list[int]
+    asked: int
 
 
 class SplitMeta(TypedDict):
@@ -48,7 +53,7 @@ class SplitMeta(TypedDict):
     m, l: of all tokens.
     sms: of the GPU. size: tokens of a partition in the recordings.
     longer, more: recorded times at rising lengths, and at rising numbers of contexts. Empty without recordings.
-    source: of the times, in words.
+    source: of the times, in words. times: their place, in words.
     words: the sentences under a hand. {name} stands for a value.
     """
 
@@ -64,6 +69,7 @@ class SplitMeta(TypedDict):
     longer: list[Timed]
     more: list[Timed]
     source: str
+    times: str
     words: dict[str, str]
 
 
@@ -83,6 +89,7 @@ def view(data: Names, kernels: tuple[str, str]) -> stage.View:
         "more": found.get("more", []),
         "size": found.get("size", data["size"]),
         "source": WORDS.say("split_source", found) if found else "",
+        "times": WORDS.say("split_times", found) if found else "",
         "words": WORDS.table("split"),
     }
     return stage.View("split", "split", "Partitions", {**meta, "clock": True, "state": []})
@@ -92,7 +99,14 @@ def questions(data: Names, kernels: tuple[str, str]) -> list[stage.Question]:
     """The questions about the steps of the picture."""
     found, parts = recorded(*kernels), data["parts"]
     low = min(parts[:-1], key=lambda part: part["weight"], default=None)  # the last one is narrow
-    pairs = {"won": found["longer"][-1], "lost": found["more"][-1]} if found else {"won": None, "lost": None}
+    ends = {"won": "longer", "lost": "more"}
+
+    def end(way: str) -> Row | None:
+        """The last times of a way. each: blocks for each SM, of V1 and of V2."""
+        last = found[way][-1] if found else None
+        return last and {**last, "each": [round(blocks / data["multiprocessors"]) for blocks in last["blocks"]]}
+
+    pairs = {name: end(way) for name, way in ends.items()}
     names = {**data, **pairs, "view": "split", "low": low, "step_of": {name: n for n, name in enumerate(PHASES)}}
     return WORDS.questions(names, len(PHASES) - 1)
 
@@ -150,4 +164,6 @@ def _timed(row: "pd.Series[float]", size: int) -> Timed:
     tokens, contexts = int(row["seq_len"]), len(problem["context_lens"])
     blocks = int(row["num_heads"]) * contexts
     us = [float(row["median_us"]), float(row["median_us_cut"])]
-    return {"tokens": tokens, "contexts": contexts, "us": us, "blocks": [blocks, blocks * -(-tokens // size)]}
+    asked = 2 * blocks * tokens * int(row["head_dim"]) * np.dtype(str(row["dtype"])).itemsize
+    blocks_of = [blocks, blocks * -(-tokens // size)]
+    return {"tokens": tokens, "contexts": contexts, "us": us, "blocks": blocks_of, "asked": asked}

@@ -23,8 +23,6 @@ from explainers.stories.block_table.subjects import (
 )
 from explainers.story import stage
 from explainers.story.base import Runner, Story
-from explainers.story.frames import Lines
-from explainers.story.glossary import phase_title
 from explainers.story.stage import Stage
 from kernels.core.spec import KernelSpec
 
@@ -64,9 +62,7 @@ def _walk(subject: Walk, runner: Runner) -> Stage:
     shuffled = [stage.Tab("shuffle", "Shuffled, compared")] if subject.plain else []
     provenance, tabs, live = runner.provenance(run), [*shuffled, *TABS], runner.live_gpu()
     result = walk.stage_of(run, subject.name, subject.colour, provenance, tabs, live, subject.names)
-    title = phase_title("walk_k")
-    lines: Lines = next((frame["lines"] for frame in result.frames if title in frame["title"]), {})
-    views = [result.views[0], place.view(run, subject, lines), *result.views[1:]]
+    views = [result.views[0], place.view(run, subject), *result.views[1:]]
     return replace(result, views=views, questions=place.questions(run, subject))
 
 

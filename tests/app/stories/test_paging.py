@@ -111,11 +111,11 @@ def test_v1_and_v2_open_on_the_longest_sequence_and_say_the_gain():
     asked = ask(view="partitions", scenario="one_long")
     made = STORY.make(asked.subject)
     assert (
-        asked.subject.name == "L"
+        asked.subject.name == "D"
         and asked.link["sequence"] == "0"
         and ask(("view", "partitions")).subject == asked.subject
     )
-    assert made.summary == "V2 shares the 233 tokens of L among 8 blocks. Drawn in steps, it needs 7 in place of 11."
+    assert made.summary == "V2 shares the 233 tokens of D among 8 blocks. Drawn in steps, it needs 7 in place of 11."
     short = STORY.make(ask(view="partitions", scenario="one_long", sequence="1").subject)
     assert short.summary.startswith("The 12 tokens of A are too few for V2.") and "7 steps against 5" in short.summary
 

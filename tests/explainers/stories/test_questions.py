@@ -272,7 +272,7 @@ def test_v2_leaves_a_max_a_sum_and_an_output_of_each_partition(partition):
     low = min(parts[:-1], key=lambda part: math.exp(part["m"] - m))
     assert merge.why.endswith(f"{math.exp(low['m'] - m):.3g} for block {low['partition']}.")
     assert split.PHASES[merge.step] == "merged" and right(found["check_split"]).startswith(
-        "Faster for few long contexts"
+        "Faster if V1 has few blocks for each SM"
     )
 
 

@@ -36,10 +36,16 @@ def test_the_times_are_those_of_equal_recorded_problems():
     assert True in wins and False in wins  # the reader can find both
 
 
+def bytes_of_kv(problem):
+    return sum(size for tensor, size in problem.work.touched.items() if tensor in ("k_cache", "v_cache"))
+
+
 def test_the_blocks_are_those_of_the_launches_and_every_sm_gets_its_share():
     found = split.recorded(V1, V2)
     for one in [*found["longer"], *found["more"]]:
-        problem = PagedProblem(context_lens=(one["tokens"],) * one["contexts"], num_heads=32, num_kv_heads=8)
+        lengths = (one["tokens"],) * one["contexts"]
+        problem = PagedProblem(context_lens=lengths, num_heads=32, num_kv_heads=8, head_dim=128, dtype="float16")
+        assert one["asked"] == 4 * bytes_of_kv(problem)  # 4 query heads walk each KV head
         settings = {V1: (), V2: (("PARTITION", found["size"]),)}
         for name, blocks in zip((V1, V2), one["blocks"]):
             launch = Request(KERNELS[name], problem, settings[name]).plan.launches[0]
@@ -60,8 +66,10 @@ def test_the_held_and_the_asked_bytes_are_those_of_a_run(kv, dtype):
 
 
 def test_each_headline_is_short_and_the_sizes_are_said():
-    run = {"title": "MHA 4:4", "num_heads": 4, "num_kv_heads": 4, "held": 4, "read": 4}
-    meta = sharing.view([run]).meta
+    meta = sharing.view().meta
+    timed = sharing.recorded(sharing.GROUPED)
+    assert timed["heads"] == [8, 32] and timed["us"][32] > 3 * timed["us"][8]
+    assert f"{timed['us'][8]:.3g} µs with 8" in meta["times"]
     assert [meta["heads"] // kv for kv in meta["kv"]] == [1, 4, 4, 4] and "Llama 3 8B" in meta["source"]
     assert all(len(frame["head"].split()) <= 12 for frame in meta["frames"])
     (rule,) = applied("bytesOf", [[{key: meta[key] for key in ("layers", "heads", "dim", "item", "tokens")}, 8]])

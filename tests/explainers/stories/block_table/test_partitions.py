@@ -31,7 +31,7 @@ def runs():
 )
 def test_the_partitions_combine_to_what_v1_finds(preset, dtype, size):
     runs = runs_of(preset, dtype=dtype, size=size)
-    data, length = partitions.data_of(*runs, "L"), runs[0].request.problem.context_lens[0]
+    data, length = partitions.data_of(*runs, "D"), runs[0].request.problem.context_lens[0]
     first, end, m, l, weight = (np.array([p[k] for p in data["parts"]]) for k in ("first", "end", "m", "l", "weight"))
     assert first.tolist() == list(range(0, length, size)) and end.tolist() == [*first[1:], length]
     assert data["v1"]["m"] == data["v2"]["m"] == m.max()
@@ -42,7 +42,7 @@ def test_the_partitions_combine_to_what_v1_finds(preset, dtype, size):
 
 
 def test_both_kernels_advance_step_by_step_and_v2_ends_first_on_a_long_context(runs):
-    data = partitions.data_of(*runs, "L")
+    data = partitions.data_of(*runs, "D")
     steps = partitions.steps_of(data)
     for before, after in zip(steps, steps[1:]):
         assert after["k"] >= before["k"] and after["v"] >= before["v"]
@@ -54,7 +54,7 @@ def test_both_kernels_advance_step_by_step_and_v2_ends_first_on_a_long_context(r
 
 
 def test_the_picture_has_each_token_once_in_k_and_in_v_and_m_l_and_weight_of_each_partition(runs):
-    data = partitions.data_of(*runs, "L", 132)
+    data = partitions.data_of(*runs, "D", 132)
     ((lanes,), (sms,)) = partitions.picture(data, steps := partitions.steps_of(data)).meta.lines
     for part in ("V1 K", "V1 V", "V2 K", "V2 V"):
         own = sorted((s.start, s.end) for s in lanes.spans if s.datum["part"] == part)
@@ -74,7 +74,7 @@ def test_the_picture_has_each_token_once_in_k_and_in_v_and_m_l_and_weight_of_eac
 
 
 def test_lit_lines_grids_and_sentences_are_those_of_both_kernels(runs):
-    made = partitions.stage_of(*runs, "L", None)
+    made = partitions.stage_of(*runs, "D", None)
     for key, run in zip(("v1_lines", "v2_lines"), runs):
         texts = {name: text.splitlines() for name, text in run.request.kernel.files}
         for file, _, line in (place.partition(":") for f in made.frames for place in f[key]):
@@ -85,7 +85,7 @@ def test_lit_lines_grids_and_sentences_are_those_of_both_kernels(runs):
     assert table["with tokens"]["paged_v2"] == 4 * (8 + 1 + 1 + 1)
     assert list(probed.accepting(partitions)) == ["paged_v2"] and partitions.accepts_whole(runs[0].request.kernel)
     assert not partitions.accepts_whole(runs[1].request.kernel)
-    l = partitions.data_of(*runs, "L")["v2"]["l"]
+    l = partitions.data_of(*runs, "D")["v2"]["l"]
     assert sum(f"adds: l = {l:.4g}." in frame["sentence"] for frame in made.frames) == 1
     for frame in made.frames:
         one, two = frame["sentences"]
@@ -111,7 +111,7 @@ def test_when_v2_fills_the_gpu(runs):
 
 
 def test_the_strip_says_m_and_l_when_they_are_known(runs):
-    made, data = partitions.stage_of(*runs, "L", None), partitions.data_of(*runs, "L")
+    made, data = partitions.stage_of(*runs, "D", None), partitions.data_of(*runs, "D")
     strip, steps = {state.name: list(state.values) for state in made.state}, partitions.steps_of(data)
     combine = next(n for n, row in enumerate(steps) if row["reduce"] == "combine")
     softmax = next(n for n, row in enumerate(steps) if row["phase"] == "softmax")

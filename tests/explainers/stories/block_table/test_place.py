@@ -24,7 +24,7 @@ def made(preset, sequence=1, head=0, seed=0, **shape):
     names = tuple(one.name for one in cache.sequences)
     walk = Walk(request, None, names, names[sequence], "#000", seed, scenario, len(states) - 1)
     run = execute.run(request)
-    return run, place.view(run, walk, {}).meta, place.questions(run, walk)
+    return run, place.view(run, walk).meta, place.questions(run, walk)
 
 
 @pytest.mark.parametrize("preset", PRESETS)
@@ -43,7 +43,7 @@ def test_every_key_is_loaded_from_the_byte_that_the_rule_gives(preset, head, see
 
 
 def test_churn_has_all_steps_and_their_numbers_are_the_block_managers():
-    _, meta, asked = made("churn")
+    run, meta, asked = made("churn")
     assert meta["phases"] == PHASES and len(meta["frames"]) == len(meta["held"]) == 6
     assert all(len(frame["head"].split()) <= 12 for frame in meta["frames"])
     a, b, c = meta["held"][0]
@@ -51,9 +51,15 @@ def test_churn_has_all_steps_and_their_numbers_are_the_block_managers():
     assert [one["table"] for one in meta["held"][1]] == [[0, 1], [2, 3], [4, 5, 6]]
     assert "B" not in {one["name"] for one in meta["held"][2]}
     usage = PRESETS["churn"].states(16)[3][0].usage(96)
+    (read,) = {tuple(frame["lines"]) for frame in meta["frames"][4:]}
+    file, line = read[0].split(":")
+    text = dict(run.request.kernel.files)[file].splitlines()[int(line) - 1]
+    assert len(read) == 1 and "table" in text and not any(frame["lines"] for frame in meta["frames"][:4])
     empty, where = asked
+    entry, slot = divmod(where.shows["token"], 16)
+    assert (meta["held"][-1][1]["table"][entry], slot) == (13, 5) and entry != 13
     assert f"{usage['slack']} of {usage['held']} slots are empty. With reserved slots it was 142 of 192" in empty.why
-    assert (empty.step, where.step, where.options[where.answer]) == (1, 4, "In page 0, slot 3")
+    assert (empty.step, where.step, where.options[where.answer]) == (1, 4, "In page 13, slot 5")
 
 
 @pytest.mark.parametrize(("preset", "seed"), [("two_chats", 0), ("shared_prompt", 0), ("churn", 3)])
