@@ -75,7 +75,7 @@ def views(story: BlockStory) -> list[stage.View]:
     product, softmax = round(model.product), round(model.softmax)
     names = {
         **{"groups": model.groups, "product": product, "softmax": softmax, "copy": copy},
-        **{ "size": size, "share": share, "rate": rate, "kernel": story.name},
+        **{"size": size, "share": share, "rate": rate, "kernel": story.name},
         **{"provenance": made.provenance, "device": made.device.removeprefix("NVIDIA "), "date": made.date},
     }
     steps: list[Row] = [{"phase": phase, "tile": -1} for phase in PHASES]
