@@ -28,6 +28,7 @@ UNITS = {"us": glossary.MICROSECONDS, "B": glossary.BYTES}
 SIZES = {  # field of Compared -> the size that it writes. With _before: of the problem before
     "tokens": "seq_len",
     "heads": "num_heads",
+    "dim": "head_dim",
     **{name: name for name in ("numbers", "gpus", "batch", "window")},
 }
 WARP = 32  # lanes

@@ -19,8 +19,8 @@ def test_the_length_of_a_piece_says_whether_the_tensor_cores_rest(visit):
     softmax, copy = (page.locator(f".hands input[aria-label='ns of the {name}']") for name in ("softmax", "copy"))
     softmax.fill("500")
     expect(headline(page)).to_have_text("The softmax fits under the other's products: the tensor cores never rest.")
-    softmax.fill("1000")  # two products of the other warpgroup take 583 ns
-    expect(headline(page)).to_have_text("The softmax is 417 ns longer than the other's products. Tensor cores rest.")
+    softmax.fill("1000")  # two products of the other warpgroup take 584 ns
+    expect(headline(page)).to_have_text("The softmax is 416 ns longer than the other's products. Tensor cores rest.")
     copy.fill("2500")
     expect(headline(page)).to_have_text("Now the copy is the longest piece: all units wait for it.")
     softmax.focus()

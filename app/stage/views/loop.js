@@ -44,12 +44,19 @@ export default function (host, { meta }, context) {
         ...{ roles: false, full: false, recorded: false, fell: -1, ...more },
       };
     };
-    const found = [one('A', 'after', 'A  One after another', 'modelled')];
+    const found = [
+      one(
+        'A',
+        'after',
+        'A  One after another',
+        `modelled. ${groups} × S: ${groups} warpgroups of 128 threads multiply at once`,
+      ),
+    ];
     if (step <= 1) found[0].bars = found[0].bars.filter(({ tile }) => tile === 0);
     if (step >= FLIGHT) found.push(one('B', 'flight', 'B  Copies in flight', 'modelled', { fell: 0 }));
     if (step === ROLES)
       found.push(
-        one('C', 'flight', 'C  Roles', 'modelled. A warpgroup is 128 threads: one copies, 1 and 2 compute', {
+        one('C', 'flight', 'C  Roles', 'modelled. One more warpgroup copies, 1 and 2 compute', {
           roles: true,
           fell: 1,
         }),

@@ -55,8 +55,11 @@ export function loopLayout({ width, height, em }, { units, top, panels }) {
     gap = (narrow ? 0.4 : 0.6) * em,
     fixed = axis + panels.length * (title + gap),
     row = 7 * em, // of the pieces, before the units are known
+    spare = height - row - 6 * em,
     head = !units
-      ? height - row - 6 * em
+      ? spare < 9 * em
+        ? 0
+        : spare // a low window has only the pieces
       : top
         ? Math.max(9 * em, Math.min(0.62 * height, height - fixed - 3.6 * em * sum))
         : 0,
@@ -77,7 +80,14 @@ export function loopLayout({ width, height, em }, { units, top, panels }) {
   // before the units are known, all pieces are in one row
   if (!units) for (const unit of UNITS) places[0][unit] = { y: head + title, h: row };
   return {
-    ...{ width, height: Math.max(height, y + axis), em, narrow, left: units ? left : 0, right: units ? right : 0 },
+    ...{
+      width,
+      height: Math.max(height, y + axis, units ? 0 : head + title + row + 2.4 * em),
+      em,
+      narrow,
+      left: units ? left : 0,
+      right: units ? right : 0,
+    },
     ...{ head, titles, places, bottom: y - gap, units },
   };
 }
@@ -101,7 +111,7 @@ export function loopMarks(at, now, paint) {
     wide = at.width - left - at.right,
     x = (/** @type {number} */ ns) => left + (wide * ns) / now.length,
     paper = rgb(paint.background);
-  if (now.top) addInstruction(made, at, now.instruction, paint);
+  if (now.top && at.head) addInstruction(made, at, now.instruction, paint);
   const rectOf = (/** @type {Piece} */ bar, /** @type {number} */ n, /** @type {Panel} */ panel) => {
     const lane = at.places[n][bar.unit],
       groups = groupsOf(panel),
@@ -155,6 +165,7 @@ export function loopMarks(at, now, paint) {
         [piece, means] = PIECES[/** @type {keyof typeof PIECES} */ (bar.part)],
         who = panel.roles && bar.group >= 0 ? `warpgroup ${bar.group + 1}: ` : '',
         long = `${bar.part === 'P' ? 'softmax' : bar.part} ${bar.tile}`,
+        together = !panel.roles && bar.unit === 'tensor', // one bar of the products of all warpgroups
         ns = Math.round(bar.end - bar.start).toLocaleString('en');
       // it comes from its place in the schedule before
       const source = before?.bars.find(
@@ -164,7 +175,7 @@ export function loopMarks(at, now, paint) {
       made.rect(name, rect, {
         ...{ fill, ...way, enter: first ? { rect: first } : { alpha: 0 } },
         ...{ datum: { panel: id, unit: bar.unit, part: bar.part, tile: bar.tile, group: bar.group } },
-        tip: `${who}${piece}, key tile ${bar.tile}${bar.flying ? ', in flight until the wait for it' : ''}\n${ns} ns (${panel.recorded ? 'recorded' : 'modelled'})`,
+        tip: `${together ? 'of all warpgroups at once: ' : who}${piece}, key tile ${bar.tile}${bar.flying ? ', in flight until the wait for it' : ''}\n${ns} ns (${panel.recorded ? 'recorded' : 'modelled'})`,
       });
       if (bh < 0.95 * em) continue;
       const say = (
@@ -185,7 +196,12 @@ export function loopMarks(at, now, paint) {
       }
       const words = bar.flying
           ? [`${long}, in flight`, long]
-          : [...(panel.full && bar.unit === 'tensor' ? [`${bar.group + 1}: ${long}`] : []), long, long.split(' ')[0]],
+          : [
+              ...(panel.full && bar.unit === 'tensor' ? [`${bar.group + 1}: ${long}`] : []),
+              ...(together ? [`${groups} × ${long}`, `${groups} × ${bar.part}`] : []),
+              long,
+              long.split(' ')[0],
+            ],
         text = words.find(one => one.length * 0.56 * em + 6 < (bar.flying ? 0.5 : 1) * rect[2]);
       if (!text) continue;
       if (bar.flying) say('says', from + rect[2] - 4, 0.36 * em, { text, align: 'right' });
@@ -256,14 +272,19 @@ function addMeter(made, at, panel, n, paint) {
   const { em, narrow } = at,
     { y } = at.places[n].copy ?? at.places[n].tensor,
     { softmax } = at.places[n],
-    says = `${panel.recorded ? '≥ ' : ''}${Math.round(100 * panel.share)} %`,
+    says = `${Math.round(100 * panel.share)}%`,
     thing = { datum: { kind: 'share', panel: panel.id } };
   if (narrow) {
-    made.text(`${panel.id} share`, [at.width - 4, at.titles[n]], `${says} at work`, {
-      ...thing,
-      bold: true,
-      align: 'right',
-    });
+    made.text(
+      `${panel.id} share`,
+      [at.width - 4, at.titles[n]],
+      `${panel.recorded ? 'at least ' : ''}${says} at work`,
+      {
+        ...thing,
+        bold: true,
+        align: 'right',
+      },
+    );
     return;
   }
   const high = softmax.y + softmax.h - y,
@@ -275,7 +296,8 @@ function addMeter(made, at, panel, n, paint) {
   made.rect(`${panel.id} part`, [left, middle + 0.8 * em, wide * Math.min(1, panel.share), 0.5 * em], {
     fill: COLOURS.S,
   });
-  if (high > 4.4 * em) made.text(`${panel.id} share of`, [left, middle - 1.9 * em], 'tensor cores work', {});
+  const what = panel.recorded ? 'work at least' : 'tensor cores work';
+  if (panel.recorded || high > 4.4 * em) made.text(`${panel.id} share of`, [left, middle - 1.9 * em], what, {});
 }
 
 /** @type {(made: Marks, at: Layout, x: (ns: number) => number, length: number, paint: Paint) => void} */

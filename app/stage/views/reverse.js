@@ -99,7 +99,7 @@ export default function (host, { meta, columns: { numbers } }, context) {
           widest([text], `${bold ? '600 ' : ''}${small}px ${paint.font}`);
       const told = picked && under ? sentence(picked, meta.tile[step]) : '';
       if (told !== said) clock.tell('said', (said = told));
-      return reverseMarks(at, meta, { step, paint, small, picked, image, wide, grid });
+      return reverseMarks(at, meta, { step, paint, small, picked, image, value: valueOf, wide, grid });
     },
     label: (/** @type {number} */ step) => `${meta.frames[step].title}. ${meta.frames[step].sentence}`,
   });

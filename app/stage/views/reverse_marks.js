@@ -1,6 +1,8 @@
-// The forward above, the backward below it, and each gradient under its own part, as marks. Places only.
+// The forward above, the backward below it, and each gradient under its own part, as marks. Next to them, four numbers
+// of a row as bars: P, dP and dS. Places only.
 import { Marks } from '../core/kinds.js';
-import { COLOURS } from '../core/paint.js';
+import { filled } from '../core/follow.js';
+import { COLOURS, short } from '../core/paint.js';
 import { wrapped } from '../core/wrapped.js';
 import { cut } from './reverse_rule.js';
 
@@ -10,6 +12,8 @@ const PLACES = {
   ...{ dQ: [0, 2], dK: [0, 3], dS: [1, 2], dP: [2, 2], dV: [2, 3], delta: [3, 1.5], dO: [3, 3] },
 };
 const FLOW = ['Q S', 'K S', 'S P', 'P O', 'V O', 'dO dV', 'dO dP', 'dP dS', 'dS dQ', 'dS dK']; // the way there and back
+/** @type {Record<string, number>} em from the right end of its column: the words of a part end there */
+const LEFT_OF_A_WAY = { delta: -0.6, dO: -0.6, dS: 0.2, dV: 0.2 };
 const THIN = 0.7; // em: a column of one number
 const TALLEST = 1.7; // height of a number over its width
 const UNFOLDED = 700; // pixels from which a name and its words share a line
@@ -24,13 +28,16 @@ export function reverseLayout({ width, height, em }, parts) {
     band = (narrow ? 2.4 : 2.9) * em,
     least = (narrow ? 1 : 2.6) * em, // between two columns
     across = (width - 3 * least - 4) / (4 * columns), // pixels of a number
-    room = narrow ? 1.25 * across : (height - 4 * label - band - 4) / (4 * rows), // down. A phone scrolls
+    strip = narrow ? 11 * em : Math.max(10.5 * em, 0.36 * height), // of the bars
+    room = narrow ? 1.25 * across : (height - strip - 4 * label - band - 4) / (4 * rows), // down. A phone scrolls
     unit = Math.max(0.8, Math.min(across, room)),
     tall = Math.max(unit, Math.min(TALLEST * unit, room)),
     gap = Math.min(8 * em, (width - 4 * columns * unit - 4) / 3),
     left = (width - 4 * columns * unit - 3 * gap) / 2,
     line = label + rows * tall,
-    middle = 2 * line + band / 2;
+    top = narrow ? strip : 0,
+    whole = 4 * line + band + 4,
+    middle = top + 2 * line + band / 2;
   /** @param {string} part @param {number} tile @returns {number[]} its rectangle */
   const rect = (part, tile) => {
     const [column, row] = PLACES[part],
@@ -38,14 +45,17 @@ export function reverseLayout({ width, height, em }, parts) {
       w = wide === 1 ? THIN * em : wide * unit,
       h = high * tall,
       x = left + column * (columns * unit + gap) + (wide === 1 ? 0 : (columns * unit - w) / 2),
-      y = row * line + label + (row >= 2 ? band : row === 1.5 ? band / 2 : 0);
+      y = top + row * line + label + (row >= 2 ? band : row === 1.5 ? band / 2 : 0);
     return [x, y, w, h];
   };
   const lane = (/** @type {number} */ column) => [
     left + column * (columns * unit + gap),
     left + column * (columns * unit + gap) + columns * unit,
   ];
-  return { ...{ width, em, unit, gap, left, label, middle, band, narrow, rect, lane }, height: 4 * line + band + 4 };
+  const bars = narrow
+    ? [2, 0, width - 4, strip]
+    : [left, whole, 4 * columns * unit + 3 * gap, Math.max(strip, height - whole)];
+  return { ...{ width, em, unit, gap, left, label, middle, band, narrow, rect, lane, bars }, height: whole + strip };
 }
 
 /** @typedef {ReturnType<typeof reverseLayout>} Layout */
@@ -62,7 +72,7 @@ function wayOf(at, from, to, tile) {
     middle = (/** @type {number[]} */ [, y, , h]) => y + h / 2,
     forward = columns[1] > columns[0];
   if (to === 'delta') {
-    const x = a[0] + (from === 'O' ? 0.9 : 0.9) * a[2],
+    const x = a[0] + a[2] - 2, // right of the words between
       down = a[1] < b[1];
     return [
       [x, down ? a[1] + a[3] + 2 : a[1] - at.label * 0.2],
@@ -89,7 +99,7 @@ function wayOf(at, from, to, tile) {
  * @param {Layout} at
  * @param {backward.ReverseMeta} meta
  * @param {{step: number, paint: Paint, small: number, picked: {part: string, place: number[]} | null,
- *   image: (part: string, tile: number) => any, wide: (text: string, bold?: boolean) => number,
+ *   image: (part: string, tile: number) => any, value: (part: string, place: number[], tile: number) => number, wide: (text: string, bold?: boolean) => number,
  *   grid: (part: string, tile: number) => Record<string, any>}} now picked: the number under the hand
  */
 export function reverseMarks(at, meta, now) {
@@ -99,8 +109,8 @@ export function reverseMarks(at, meta, now) {
     tile = meta.tile[step],
     making = meta.made[step],
     price = step === meta.price_at ? meta.price : null,
-    reads = making ? meta.parts[making].reads : [],
-    below = (/** @type {string} */ part) => PLACES[part][1] >= 2 && part !== 'dO';
+    strong = new Set(making.flatMap(part => meta.parts[part].reads.map(read => `${read} ${part}`))),
+    reads = making.flatMap(part => meta.parts[part].reads);
   // the two halves
   const line = (/** @type {string} */ id, /** @type {number} */ x, /** @type {number} */ w) =>
     made.add(id, 'line', [x, at.middle, w, 0], { stroke: paint.border, dash: [2, 4] });
@@ -110,11 +120,10 @@ export function reverseMarks(at, meta, now) {
   const where = meta.tiles[tile];
   if (!at.narrow) made.text('tile', [at.lane(2)[1], at.middle - 0.35 * em], where, { alpha: 0.75, align: 'right' });
   // the ways
-  const strong = new Set(reads.map(part => `${part} ${making}`));
   for (const way of new Set([...FLOW, ...strong])) {
     const [from, to] = way.split(' '),
       on = strong.has(way);
-    if (!on && ((price && below(to)) || !(to in meta.parts))) continue;
+    if (!on && !(to in meta.parts)) continue;
     made.add(`way ${way}`, 'way', null, {
       points: wayOf(at, from, to, tile),
       stroke: on ? COLOURS.S : paint.border,
@@ -125,23 +134,25 @@ export function reverseMarks(at, meta, now) {
   }
   // the parts
   for (const [name, part] of Object.entries(meta.parts)) {
-    if (price && below(name)) continue;
     const rect = at.rect(name, tile),
       [x, y, w] = rect,
       seen = part.seen[step],
       note = part.notes[step],
-      lit = name === making || reads.includes(name),
+      fresh = making.includes(name),
+      lit = fresh || reads.includes(name),
       row = at.lane(PLACES[name][0]),
       room = at.narrow
         ? row[1] - row[0] + (PLACES[name][0] < 3 ? at.gap - 6 : 0)
         : Math.max(w, row[1] - x) + 0.5 * at.gap,
-      from = at.narrow ? row[0] : x,
-      up = y - at.label;
+      up = y - at.label,
+      words = note || (!seen ? '' : fresh ? part.formula : part.said),
+      strongly = !!note || fresh,
+      after = wide(name, true) + 0.5 * em,
+      before = LEFT_OF_A_WAY[name], // no way crosses these words
+      least = before === undefined ? Infinity : row[1] + before * em - after - wide(words, strongly),
+      from = at.narrow ? row[0] : Math.min(x, least);
     made.rect(`${name} slot`, rect, { stroke: paint.border, dash: [3, 4] });
     made.text(`${name} name`, [from, up + (at.narrow ? 0.95 : 1.1) * em], name, { bold: true, alpha: seen ? 1 : 0.6 });
-    const words = note || (!seen ? '' : name === making ? part.formula : part.said),
-      strongly = !!note || name === making,
-      after = wide(name, true) + 0.5 * em;
     if (at.narrow) {
       const [first] = part.said.split(' '),
         fits = words && [words, part.said].find(text => wide(text, strongly) <= room);
@@ -149,7 +160,7 @@ export function reverseMarks(at, meta, now) {
     } else
       made.text(`${name} said`, [from + after, up + 1.1 * em, room - after], words, {
         bold: strongly,
-        ...(name === making && { fill: COLOURS.S }),
+        ...(fresh && { fill: COLOURS.S }),
       });
     if (seen)
       made.add(`${name} numbers ${tile}`, 'image', rect, { image: image(name, tile), ease: 'line', out: [0, 0.6] });
@@ -161,11 +172,12 @@ export function reverseMarks(at, meta, now) {
     );
     const frame = (/** @type {string} */ stroke) =>
       made.rect(`${name} frame`, rect, { stroke, width: 3, span: [0, 0.2], out: [0, 0.3] });
-    if (name === making) frame(COLOURS.S);
+    if (fresh) frame(COLOURS.S);
     else if (lit || (note && seen && name !== 'dQ')) frame(paint.text);
   }
   if (picked) addPicked(made, at, meta, picked, tile, paint);
   if (price) addPrice(made, at, price, paint, wide);
+  else addBars(made, at, meta, now, tile);
   return made.list;
 }
 
@@ -194,17 +206,109 @@ function addPicked(made, at, meta, { part, place }, tile, paint) {
   ring(part, spot(part, place), COLOURS.S);
 }
 
+/** Four numbers of a row of P, of dP and of dS, as bars: dS = P * (dP - delta). @type {(made: Marks, at: Layout,
+ *  meta: backward.ReverseMeta, now: {step: number, paint: Paint, small: number, wide: (text: string, bold?: boolean) => number,
+ *  value: (part: string, place: number[], tile: number) => number}, tile: number) => void} */
+function addBars(made, at, meta, { step, paint, small, wide, value }, tile) {
+  const { em, narrow } = at,
+    [left, top, width, high] = at.bars,
+    [row, column, count] = meta.bars[tile],
+    [, , , row0, column0] = meta.parts.P.windows[tile],
+    query = row0 + row,
+    keys = Array.from({ length: count }, (_, n) => column0 + column + n),
+    seen = (/** @type {string} */ part) => meta.parts[part].seen[step],
+    two = (/** @type {number} */ one) => Math.round(100 * one) / 100,
+    mean = two(value('delta', [query, 0], tile)),
+    less = seen('dS'), // delta is subtracted
+    cut = seen('delta'),
+    said = narrow ? meta.bar_words.narrow : meta.bar_words.row,
+    numbers = (/** @type {string} */ part) => keys.map(key => value(part, [query, key], tile)),
+    changes = numbers('dP').map(two),
+    few = (/** @type {number} */ one, /** @type {number} */ digits) =>
+      (Math.abs(one) < 1e-4 ? short(one, digits) : one.toPrecision(digits)).replace('-', '\u2212'),
+    size = narrow ? 0.85 * em : em,
+    sign = 1.6 * em, // of ×, =
+    each = (width - 2 * sign) / 3,
+    up = top + 4.1 * em,
+    down = top + high - 2.6 * em;
+  made.text('bars of', [left, top + 1.2 * em, width], filled(said, { query, first: keys[0], last: keys[count - 1] }), {
+    bold: true,
+  });
+  /** @type {[string, string, number[], (n: number) => string][]} */
+  const groups = [
+    ['P', 'P', numbers('P'), n => few(numbers('P')[n], 3)],
+    [
+      ...['dP', less ? 'dP \u2212 delta' : 'dP'],
+      ...[
+        changes,
+        (/** @type {number} */ n) => (less ? changes[n] - mean : changes[n]).toFixed(2).replace('-', '\u2212'),
+      ],
+    ],
+    ['dS', narrow ? 'dS' : 'dS, their product', numbers('dS'), n => few(numbers('dS')[n], 2)],
+  ].map(one => /** @type {any} */ (one));
+  groups.forEach(([part, title, values, text], g) => {
+    const x = left + g * (each + sign),
+      shown = seen(part),
+      zero = part === 'dP' && less ? mean : 0, // bars begin at delta once it is subtracted
+      all = part === 'dP' ? [...values, mean, 0] : [...values, 0],
+      [low, most] = [Math.min(...all), Math.max(...all)],
+      y = (/** @type {number} */ one) => up + ((down - up) * (most - one)) / (most - low),
+      step = each / count;
+    made.text(`bars ${part}`, [x, top + 2.6 * em, each], title, { bold: true, alpha: shown ? 1 : 0.6 });
+    if (g)
+      made.text(`bars sign ${g}`, [x - sign / 2, (up + down) / 2, 0], g > 1 ? '=' : '×', {
+        align: 'center',
+        bold: true,
+      });
+    if (shown) made.rect(`bars ${part} zero`, [x, y(zero), each, 1], { fill: paint.text });
+    values.forEach((one, n) => {
+      const [from, to] = [y(zero), y(one)],
+        box = [x + (n + 0.2) * step, Math.min(from, to), 0.6 * step, Math.max(1, Math.abs(to - from))],
+        middle = x + (n + 0.5) * step;
+      made.text(`bars ${part} key ${n}`, [middle, top + high - 0.3 * em, step], `${narrow ? '' : 'key '}${keys[n]}`, {
+        ...{ align: 'center', size: 0.9 * em, alpha: 0.75 },
+      });
+      if (!shown) {
+        made.rect(`bars ${part} slot ${n}`, [box[0], up, box[2], down - up], { stroke: paint.border, dash: [3, 4] });
+        return;
+      }
+      made.rect(`bars ${part} ${n}`, box, {
+        ...{ fill: COLOURS[part === 'P' ? 'P' : part === 'dP' ? 'O' : 'S'], ease: 'both' },
+        enter: { rect: [box[0], from, box[2], 0] },
+      });
+      made.text(`bars ${part} value ${n}`, [middle, to < from ? to - 0.35 * em : to + 1.05 * em, step], text(n), {
+        ...{ align: 'center', size, bold: true },
+      });
+    });
+    if (part !== 'dP' || !cut) return;
+    made.rect('bars delta', [x, y(mean) - 1, each, 2.5], { fill: paint.text, enter: { rect: [x, y(0), each, 2.5] } });
+    made.text(
+      'bars delta is',
+      [x + each, top + 2.6 * em, each - wide(title, true) - em],
+      filled(meta.bar_words.delta, { value: mean.toFixed(2).replace('-', '\u2212') }),
+      { align: 'right', bold: true, fill: paint.text, size: small },
+    );
+  });
+  // their place in the matrices
+  for (const part of ['P', 'dP', 'dS']) {
+    const [x, y, w, h] = at.rect(part, tile),
+      [, rows, columns] = meta.parts[part].windows[tile],
+      box = [x + (w * column) / columns, y + (h * row) / rows, (w * count) / columns, h / rows];
+    if (seen(part))
+      made.rect(`bars of ${part}`, [box[0] - 2, box[1] - 2, box[2] + 4, box[3] + 4], { stroke: paint.text, width: 2 });
+  }
+}
+
 /** Two bars of µs. @type {(made: Marks, at: Layout, price: backward.Price, paint: Paint,
  *  wide: (text: string, bold?: boolean) => number) => void} */
 function addPrice(made, at, price, paint, wide) {
   const { em } = at,
-    left = at.left,
-    most = at.lane(2)[1] - left,
+    [left, top, most, room] = at.bars,
     total = (/** @type {[string, number][]} */ bar) => bar.reduce((sum, [, us]) => sum + us, 0),
     scale = (most - 5.5 * em) / Math.max(total(price.keep), total(price.make)),
-    high = Math.min(3 * em, 0.16 * (at.height - at.middle)),
-    first = at.middle + at.band / 2 + Math.max(1.6 * em, 0.2 * (at.height - at.middle - at.band)),
-    tops = [first, first + high + Math.max(2.2 * em, 0.14 * (at.height - at.middle))];
+    high = Math.min(3 * em, 0.16 * room),
+    first = top + 1.8 * em,
+    tops = [first, first + high + 2 * em];
   /** @type {['keep' | 'make', string[]][]} */
   const bars = [
     ['keep', [COLOURS.written, COLOURS.read]],
@@ -233,6 +337,6 @@ function addPrice(made, at, price, paint, wide) {
     });
   });
   wrapped(price.said, most, 3, (/** @type {string} */ text) => wide(text)).forEach((text, n) =>
-    made.text(`price said ${n}`, [left, tops[1] + high + (1.6 + 1.3 * n) * em, most], text),
+    made.text(`price said ${n}`, [left, tops[1] + high + (1.5 + 1.3 * n) * em, most], text),
   );
 }

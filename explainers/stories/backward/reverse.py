@@ -1,4 +1,5 @@
-"""The picture `reverse`: the products of the forward in reverse, one a step, on the numbers of a tile of the run."""
+"""The picture `reverse`: the products of the forward in reverse, on the numbers of a tile of the run, and four numbers
+of a row of P, dP and dS as bars."""
 
 from functools import cache
 from typing import TypedDict
@@ -10,6 +11,7 @@ from explainers.stories.backward import picture as pictures
 from explainers.stories.backward.walk import Walk
 from explainers.story import stage
 from explainers.story.frames import Frame
+from explainers.story.glossary import BYTES, amount
 from explainers.story.words import Row, Words
 from kernels.core.remembered import of_recordings
 from kernels.recordings import tables
@@ -17,17 +19,16 @@ from kernels.run.results import Run
 
 WORDS = Words.of(str(__package__), "reverse.toml")
 FORWARD = ("Q", "K", "V", "S", "P", "LSE", "O")
-MADE = {  # phase -> the part that it makes
-    "scores": "S",
-    "weights": "P",
-    "values": "dV",
-    "weight_gradients": "dP",
-    "mean": "delta",
-    "score_gradients": "dS",
-    "queries": "dQ",
-    "keys": "dK",
+MADE = {  # phase -> the parts that it makes
+    "weights": ("S", "P"),
+    "values": ("dV", "dP"),
+    "mean": ("delta",),
+    "score_gradients": ("dS",),
+    "queries": ("dQ", "dK"),
 }
-PHASES = ("forward", "arrives", "kept", "scores", "weights", "price", *[*MADE][2:], "next", "hand")
+PHASES = ("forward", "kept", "weights", "price", *[*MADE][1:], "next", "hand")
+ALL_MADE = [part for parts in MADE.values() for part in parts]
+BARS = 4  # numbers of a row
 READS: dict[str, tuple[str, ...]] = {product.made: product.reads for product in gradients.PRODUCTS}
 READS |= {"O": ("P", "V"), "P": ("S", "LSE"), "delta": ("dO", "O"), "dS": ("P", "dP", "delta")}
 LONG, WIDE, ITEM = 16_384, 128, 2  # tokens, head_dim and bytes of a number, of the price of P
@@ -59,7 +60,7 @@ class Part(TypedDict):
 
 
 class Price(TypedDict):
-    """The times of P, in µs: kept in memory, and made again. Each is a list of [words, µs]."""
+    """The times of P, in whole µs: kept in memory, and made again. Each is a list of [words, µs]."""
 
     keep: list[tuple[str, float]]
     make: list[tuple[str, float]]
@@ -71,7 +72,9 @@ class ReverseMeta(TypedDict):
     """The fields of the view `reverse`.
 
     tile: at each step, the number of the tile of queries.
-    phases: the name of each step. made: at each step, its part, or "".
+    phases: the name of each step. made: at each step, its parts.
+    bars: of each tile, the numbers with bars: their row and first column in the tile, and how many. bar_words: next to
+    them. {name} stands for a value.
     tiles: of each tile, its queries and keys in words.
     price: for the step `price_at`, or None.
     hand: the sentences under a hand. {name} stands for a value.
@@ -81,7 +84,9 @@ class ReverseMeta(TypedDict):
     parts: dict[str, Part]
     tile: list[int]
     phases: list[str]
-    made: list[str]
+    made: list[list[str]]
+    bars: list[list[int]]
+    bar_words: dict[str, str]
     tiles: list[str]
     price: Price | None
     price_at: int
@@ -91,13 +96,16 @@ class ReverseMeta(TypedDict):
 
 def views(run: Run, walk: Walk) -> list[stage.View]:
     """The picture in a list. An empty list for a kernel that does not log all parts of a tile."""
-    tiles = [tile for tile in _tiles(walk) if {*MADE.values()} - {"delta"} <= tile["state"].keys()]
+    tiles = [tile for tile in _tiles(walk) if {*ALL_MADE} - {"delta"} <= tile["state"].keys()]
     if not tiles:
         return []
     price = priced()
     phases = [phase for phase in PHASES if (phase != "price" or price) and (phase != "next" or len(tiles) > 1)]
     lines = {part: row["lines"] for row in reversed(walk.steps) for part in row["made"] if not row["whole"]}
-    rows: list[Row] = [{"phase": p, "tile": -1, "lines": lines.get(MADE.get(p, ""), {})} for p in phases]
+    rows: list[Row] = [
+        {"phase": p, "tile": -1, "lines": {at: n for part in MADE.get(p, ()) for at, n in lines.get(part, {}).items()}}
+        for p in phases
+    ]
     parts, numbers = _parts(run, walk.head, tiles, phases)
     n, keys, _ = gradients.sizes(run.request)
     heads = gradients.group_of(run.request) > 1
@@ -107,7 +115,9 @@ def views(run: Run, walk: Walk) -> list[stage.View]:
         "parts": parts,
         "tile": [int(phases.index("next") <= at) if "next" in phases else 0 for at in range(len(phases))],
         "phases": phases,
-        "made": [MADE.get(phase, "") for phase in phases],
+        "made": [[*MADE.get(phase, ())] for phase in phases],
+        "bars": [_bars(parts, numbers, tile) for tile in range(len(tiles))],
+        "bar_words": WORDS.table("bars"),
         "tiles": [WORDS.say("tile", one | {"head": f"head {walk.head}, " if heads else ""}) for one in said],
         "price": _price(price) if price else None,
         "price_at": phases.index("price") if price else -1,
@@ -187,17 +197,38 @@ def _numbers(run: Run, head: int, part: str, tile: Row) -> tuple[np.ndarray, int
 def _seen(part: str, phases: list[str]) -> bool:
     """Whether a part is there after these phases."""
     if part == "dO":
-        return "arrives" in phases
+        return "kept" in phases
     if part in ("S", "P"):
-        return "kept" not in phases or bool({p for p in phases if MADE.get(p) == part})
-    return part in FORWARD or any(MADE.get(phase) == part for phase in phases)
+        return "kept" not in phases or "weights" in phases
+    return part in FORWARD or any(part in MADE.get(phase, ()) for phase in phases)
+
+
+def _bars(parts: dict[str, Part], numbers: np.ndarray, tile: int) -> list[int]:
+    """A row, its first column and a count: neighbours in a tile whose dS have both signs and like sizes, so that all
+    bars are in sight, and whose delta is large."""
+
+    def of(part: str) -> np.ndarray:
+        first, rows, columns, *_ = parts[part]["windows"][tile]
+        return np.nan_to_num(numbers[first : first + rows * columns].reshape(rows, columns))
+
+    d_scores, d_weights, delta = of("dS"), of("dP"), of("delta")
+    count = min(BARS, d_scores.shape[1])
+
+    def worth(row: int, col: int) -> float:
+        here = np.s_[row, col : col + count]
+        sizes, most = np.abs(d_scores[here]), np.abs(d_weights[here]).max()
+        even, share = sizes.min() / max(sizes.max(), 1e-30), abs(delta[row, 0]) / max(most, 1e-30)
+        return float((d_scores[here].min() < 0 < d_scores[here].max()) + even + min(share, 0.5))
+
+    places = [(row, col) for row in range(d_scores.shape[0]) for col in range(d_scores.shape[1] - count + 1)]
+    return [*max(places, key=lambda place: worth(*place)), count]
 
 
 def _note(part: str, phases: list[str], notes: dict[str, str]) -> str:
     """A word next to a part's name after these phases, the last one of which is now."""
     now = phases[-1]
     if now == "kept":
-        return notes["gone" if part in ("S", "P") else "kept"] if part in ("S", "P", "O", "LSE") else ""
+        return {"S": notes["gone"], "P": notes["gone"], "O": notes["kept"], "LSE": notes["lse"]}.get(part, "")
     if now == "next":
         return {"K": notes["stays"], "V": notes["stays"], "dK": notes["stays"], "dV": notes["stays"]}.get(
             part, notes["leaves"] if part == "dQ" else ""
@@ -210,19 +241,20 @@ def _note(part: str, phases: list[str], notes: dict[str, str]) -> str:
 
 @of_recordings(cache)
 def priced() -> Row | None:
-    """The times of P of one head, in µs, from the newest measured rates of a GPU. None without rates."""
+    """The times of P of one head, in whole µs, from the newest measured rates of a GPU. None without rates."""
     for _, where in tables.recorded("bench").values():
         roofs = where.roofs
         if not {"copy_gb_per_s", "fp16_tflops", "fp32_tflops"} <= roofs.keys():
             continue
         pairs = LONG * LONG
-        write = read = pairs * ITEM / (roofs["copy_gb_per_s"] * 1e3)
-        product = 2 * pairs * WIDE / (roofs["fp16_tflops"] * 1e6)
-        exp = pairs * FLOP_OF_EXP / (roofs["fp32_tflops"] * 1e6)
+        write = read = round(pairs * ITEM / (roofs["copy_gb_per_s"] * 1e3))
+        product = round(2 * pairs * WIDE / (roofs["fp16_tflops"] * 1e6))
+        exp = round(pairs * FLOP_OF_EXP / (roofs["fp32_tflops"] * 1e6))
         found: Row = {"write": write, "read": read, "product": product, "exp": exp}
         found |= {"kept_us": write + read, "made_us": product + exp}
         place = {"device": where.device.removeprefix("NVIDIA "), "date": where.date}
-        return found | place | {"tokens": LONG, "dim": WIDE, "bits": 8 * ITEM}
+        size = amount(pairs * ITEM, BYTES)
+        return found | place | {"tokens": LONG, "dim": WIDE, "bits": 8 * ITEM, "size": size}
     return None
 
 

@@ -41,7 +41,7 @@ class LoopBar(TypedDict):
 class LoopMeta(TypedDict):
     """The fields of the view `loop`.
 
-    copy, product, softmax: ns of a key tile's pieces. groups: warpgroups that compute.
+    copy, product, softmax: whole ns of a key tile's pieces. groups: warpgroups that compute.
     instruction: rows, depth and columns of a product of one instruction.
     run: bars in ns from the left edge. source: of the run. share: of the block's time with work for the tensor cores.
     rule: the sentence on the model. words: the sentences under a hand. {name} stands for a value.
@@ -70,18 +70,20 @@ def views(story: BlockStory) -> list[stage.View]:
     request = made.request
     keys = int(request.value_of("key_rows") or 0)
     size = 2 * keys * request.problem.head_dim * BYTES
-    copy = rate["ns"] + size / (rate["GB/s"] / (int(made.blocks.sm.max()) + 1))
+    # whole ns, so that the numbers in sight add up
+    copy = round(rate["ns"] + size / (rate["GB/s"] / (int(made.blocks.sm.max()) + 1)))
+    product, softmax = round(model.product), round(model.softmax)
     names = {
-        **vars(model),
-        **{"copy": copy, "size": size, "share": share, "rate": rate, "kernel": story.name},
+        **{"groups": model.groups, "product": product, "softmax": softmax, "copy": copy},
+        **{"size": size, "share": share, "rate": rate, "kernel": story.name},
         **{"provenance": made.provenance, "device": made.device.removeprefix("NVIDIA "), "date": made.date},
     }
     steps: list[Row] = [{"phase": phase, "tile": -1} for phase in PHASES]
     meta: LoopMeta = {
         "frames": WORDS.frames(steps, names),
         "copy": copy,
-        "product": model.product,
-        "softmax": model.softmax,
+        "product": product,
+        "softmax": softmax,
         "groups": model.groups,
         "instruction": [*INSTRUCTION, keys],
         "run": run(story),
