@@ -60,7 +60,8 @@ def view(found: Sequence[Names]) -> stage.View:
         "checked": WORDS.say("sharing_checked", {"most": found[0], "least": found[-1]}),
         "words": WORDS.table("sharing"),
     }
-    return stage.View("sharing", "sharing", "Grouped heads", {**meta, "clock": True, "state": []})
+    more = {"clock": True, "state": [], "provenance": {"label": "modelled", "said": meta["source"]}}
+    return stage.View("sharing", "sharing", "Grouped heads", {**meta, **more})
 
 
 def questions(found: Sequence[Names]) -> list[stage.Question]:
