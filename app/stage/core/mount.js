@@ -143,7 +143,8 @@ export class Stage {
   }
   // Of the shown picture's figures. A picture with a clock of its own may name its own source.
   get provenance() {
-    return ownClock(this.content, this.picture)?.provenance ?? this.content.provenance;
+    const { content, picture } = this; // null before the first answer
+    return content && (ownClock(content, picture)?.provenance ?? content.provenance);
   }
   // The step of the clock that the pictures share.
   get sharedStep() {
