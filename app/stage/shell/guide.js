@@ -51,7 +51,8 @@ export function makeGuide(app) {
     tries = 0, // wrong answers to this question
     walked = false, // the reader has stepped since it was asked
     toPlay = false, // the stop was opened by the rail, and its picture is not there yet
-    led = false; // by this browser
+    led = false, // by this browser
+    folded = false; // the presentation that runs has closed the card
 
   // ---- the card ----
   // The focus returns to the opener. Until it leaves, Space plays and does not press it again.
@@ -200,7 +201,8 @@ export function makeGuide(app) {
 
   // ---- the end of a stop: what its idea wins, and where more of it is ----
   const drawEnd = () => {
-    end.hidden = !stop || !(questions.length ? questions.every(isDone) : kept().all);
+    const last = questions.at(-1); // whoever answers it has passed the others
+    end.hidden = !stop || !(last ? questions.every(isDone) || (questions[at] === last && isDone(last)) : kept().all);
     end.replaceChildren(...(stop ? endOf(stop, link => app.visits.visit(link)) : []));
     foot.querySelector('[data-go=next]')?.classList.toggle('quiet', end.hidden);
   };
@@ -270,6 +272,11 @@ export function makeGuide(app) {
     close() {
       show(false);
       keepOpen(false);
+    },
+    // A presentation begins without the card, and ends with the card as it was.
+    presented(/** @type {boolean} */ yes) {
+      if (yes) [folded] = [!node.hidden, show(false)];
+      else if (folded) show(true);
     },
     // Another stop, or none; byRail: the reader came by the rail or the course; byLink: the page opens with it.
     /** @param {Stop | null} to @param {boolean} byRail @param {boolean} byLink */

@@ -169,7 +169,8 @@ export function makePlayer(app) {
     if (!playing) return;
     const { title: name, note } = moment(),
       following = talk.moments[talk.at + 1];
-    title.textContent = title.title = slide.textContent = name;
+    title.textContent = title.title = name;
+    slide.replaceChildren(element('small', {}, `${talk.at + 1} of ${talk.moments.length}`), ` ${name}`);
     follow();
     tick();
     notes.show({

@@ -45,6 +45,8 @@ export function makePresent(app) {
   const set = (/** @type {boolean} */ yes) => {
     if (yes === on) return;
     [on, full] = [yes, false];
+    if (on) app.play(false); // the lecturer steps
+    app.guide.presented(on);
     root.classList.toggle('presenting', on);
     // Streamlit's own corner goes too
     document.documentElement.classList.toggle('wg-presenting', on);
