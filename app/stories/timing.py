@@ -185,12 +185,8 @@ def subject(page: Page, state: State, backend: str) -> Sources:
 
 
 def taught() -> tuple[tuple[str, str], ...]:
-    """(kernel, title of its first stop) of the course."""
-    found: dict[str, str] = {}
-    for stop in (stop for stop in course.stops() if not stop.shelf and stop.story != STORY.path):
-        for name in [stop.choices.get("kernel", ""), *(gain.kernel for gain in stop.gain)]:
-            found.setdefault(name, stop.title)
-    return tuple(found.items())
+    """(name, title) of the numbered stops of the course."""
+    return tuple((stop.name, stop.title) for stop in course.stops() if not stop.shelf)
 
 
 def take_tab(sources: Sources) -> list[Block]:

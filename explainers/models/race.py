@@ -4,9 +4,9 @@ Bytes follow from the rule of app/stage/views/race_rule.js and are modelled. Tim
 unfused attention, its FlashAttention-2, and cuDNN.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import TypedDict
+from typing import Any, TypedDict
 
 import pandas as pd
 
@@ -81,7 +81,9 @@ def view(phases: Sequence[str] = PHASES) -> stage.View:
     """The picture. Without recordings it has no times."""
     times, where = raced()
     ratio = {t["tokens"]: t["unfused"] / t["flash"] for t in times if not t["causal"]}
-    names: Row = {"ratio": ratio, "begin": BEGIN, "grown": GROWN, "fewer": _fewer(BEGIN)}
+    held = next((t["held"][0] for t in times if t["tokens"] == BEGIN and not t["causal"]), 0.0)
+    squares = 2 * BEGIN * BEGIN * JOB["batch"] * JOB["heads"] * JOB["bytes"]
+    names: Row = {"ratio": ratio, "begin": BEGIN, "grown": GROWN, "fewer": _fewer(BEGIN), "held": held / squares}
     there = [phase for phase in phases if phase != "times" or BEGIN in ratio]
     steps: list[Row] = [{"phase": phase, "tile": -1} for phase in there]
     place = {"device": where.device.removeprefix("NVIDIA "), "date": where.date} if where else {}
@@ -99,7 +101,13 @@ def view(phases: Sequence[str] = PHASES) -> stage.View:
         "recorded": WORDS.say("recorded", place) if where else "",
         "where": WORDS.say("where", place) if where else "",
     }
-    return stage.View("race", "race", "The race", {**meta, "clock": True, "state": []})
+    more = {"clock": True, "state": [], "provenance": {"label": "modelled", "said": said_from(meta)}}
+    return stage.View("race", "race", "The race", {**meta, **more})
+
+
+def said_from(meta: Mapping[str, Any]) -> str:
+    """The source of the picture's figures, in sentences."""
+    return f"{WORDS.say('rule', {})} {meta['recorded']}".strip()
 
 
 def questions() -> list[stage.Question]:

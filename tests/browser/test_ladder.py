@@ -36,3 +36,6 @@ def test_a_rung_shows_its_time_and_the_hand_chooses_a_rival_and_a_length(visit, 
     expect(page.locator(".wg .of-hand .from")).to_contain_text("8,192 tokens")
     hands.get_by_role("button", name="16,384").click()
     expect(hands.get_by_label("rival")).to_have_value("sdpa_math float32")  # the only rival there
+    long = us["long"]
+    times = long["sdpa_math float32"] / long["08b_three_bfloat16"]
+    expect(page.locator(".wg .narration .sentence")).to_contain_text(f"is {times:.3g} times faster")

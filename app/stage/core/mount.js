@@ -141,6 +141,11 @@ export class Stage {
   get ownClock() {
     return !!ownClock(this.content, this.picture);
   }
+  // Of the shown picture's figures. A picture with a clock of its own may name its own source.
+  get provenance() {
+    const { content, picture } = this; // null before the first answer
+    return content && (ownClock(content, picture)?.provenance ?? content.provenance);
+  }
   // The step of the clock that the pictures share.
   get sharedStep() {
     return this.ownClock ? (this.steps[''] ?? this.content.step) : this.clock.step;

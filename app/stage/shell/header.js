@@ -44,6 +44,7 @@ export function makeHeader(app) {
     makeMenu('Menu', 'Present, talks, classes, theme, size of type, keys', entries),
     said,
   );
+  /** @type {story.Provenance | null} */ let shown = null;
   return {
     node,
     idea,
@@ -64,6 +65,8 @@ export function makeHeader(app) {
       idea.textContent = text;
     },
     provenance(/** @type {story.Provenance | null} */ given) {
+      if (given === shown) return;
+      shown = given;
       chip.hidden = !given;
       said.hidden ||= !given;
       if (!given) return;

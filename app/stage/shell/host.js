@@ -38,7 +38,10 @@ const keysOf = app => ({
 export const hostOf = app => ({
   state: {}, // the first moment comes with the first answer
   bundle: name => fetchBundle(app.base, name),
-  onState: () => app.address.write(),
+  onState: () => {
+    app.address.write();
+    if (app.story.path !== 'start') app.sayFrom(app.stage.provenance);
+  },
   keys: keysOf(app),
   part: (tab, current) => app.question.part(tab, current),
   change: (name, value) => app.change(name, value),

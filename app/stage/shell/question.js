@@ -190,6 +190,7 @@ export class Question {
         fresh,
       };
       messages.tell(stage.show({ ...content, refused }, wanted));
+      app.sayFrom(stage.provenance);
       messages.tell(content.told);
       const { offer } = content; // it knows more than the server's
       if (offer) messages.offer(offer, changes => this.show({ params: { ...this.choices, ...changes }, fresh: true }));

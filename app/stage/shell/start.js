@@ -70,7 +70,8 @@ export function makeStart(app) {
         'p',
         {},
         'The same attention, written again and again. Each kernel says what it changes. ' +
-          'Its build can change, too: compare the sizes in the last line.',
+          'Its build can change, too: compare the sizes in the last line. Here FlashAttention gains little time, ' +
+          'because its lanes queue in the banks of shared memory. The stop Banks ends that queue.',
       ),
       ladder,
     ),

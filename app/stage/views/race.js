@@ -9,6 +9,7 @@ import { askingMarks, RACE_KINDS, raceLayout, raceMarks } from './race_marks.js'
 import { after, keysRead, placeOf, total, traffic } from './race_rule.js';
 
 const MOVE = 1800; // ms of a step of the race
+const LAST = 700; // and of the step whose sentence names the finished O
 const ASKING = 2200; // ms in which all words ask
 const OCTAVES = [6, 14]; // log2 of the fewest and the most tokens
 const NEAR = 0.13; // of an octave: so near, the slider holds at a whole one
@@ -37,6 +38,7 @@ export default function (host, { meta }, context) {
     touched = '', // the control that the reader moved last
     dragging = false,
     share = 0, // of the bytes of the left side
+    lasts = MOVE, // ms of the motion
     asked = 1, // share of the words that have asked
     begun = -1e9, // ms, of the asking
     /** @type {{from: number, to: number, begun: number} | null} */ motion = null;
@@ -98,6 +100,8 @@ export default function (host, { meta }, context) {
         parts,
         gone: words.gone,
         heads: fill('heads', { heads: job.batch * job.heads }),
+        narrow: words.narrow,
+        ends: /** @type {[string, string]} */ ([words.sofar, words.in_all]),
         recorded: meta.where,
       },
       facts: clock.step < TIMES ? null : (facts ?? [[[why, -1, '']], []]),
@@ -109,7 +113,7 @@ export default function (host, { meta }, context) {
   // ---- motion ----
   const loop = makeLoop((time, seconds) => {
     if (motion) {
-      const t = calm() ? 1 : Math.min(1, Math.max(0, time - motion.begun) / MOVE);
+      const t = calm() ? 1 : Math.min(1, Math.max(0, time - motion.begun) / lasts);
       share = motion.from + (motion.to - motion.from) * EASE.both(t);
       if (t === 1) motion = null;
     }
@@ -222,6 +226,8 @@ export default function (host, { meta }, context) {
     if (step !== HAND) touched = '';
     if (!touched) chosen = { ...start, tokens: step === HAND ? longest : phases[step] === 'grown' ? grown : begin };
     if (phases[step] === 'words') begun = performance.now();
+    controls.style.visibility = phases[step] === 'words' ? 'hidden' : ''; // no tokens to drag yet
+    lasts = step + 1 < TIMES ? MOVE : LAST;
     goTo(shareAt(step), why !== 'jump');
     speak();
   }

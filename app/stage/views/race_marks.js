@@ -50,7 +50,8 @@ export function raceLayout({ width, height, em }) {
  * @param {Layout} at
  * @param {{tokens: number, drawn: number, height: number, causal: boolean, tiles: number, whole: number,
  *   sides: Side[], says: (bytes: number) => [string, string], parts: Record<string, string>,
- *   facts: Fact[][] | null, gone: string, heads: string, recorded: string}} now drawn: tokens on their way
+ *   facts: Fact[][] | null, gone: string, heads: string, narrow: string, ends: [string, string],
+ *   recorded: string}} now drawn: tokens on their way
  * @param {Paint} paint
  */
 export function raceMarks(at, now, paint) {
@@ -183,15 +184,18 @@ function addSide(made, at, now, side, n, paint) {
     { em, bar, narrow } = at;
   made.text(`name ${n}`, [left, 0.8 * at.big], NAMES[n], { bold: true, size: 0.75 * at.big });
   const place = narrow ? [left, 0.8 * at.big + 1.6 * em] : [left + wide, 0.8 * at.big];
-  made.text(`moved ${n}`, [place[0], place[1]], `${value} ${unit} moved`, {
+  made.text(`moved ${n}`, [place[0], place[1]], `${value} ${unit} ${now.ends[side.done ? 1 : 0]}`, {
     ...{ bold: true, size: narrow ? 1.25 * em : 0.85 * at.big, align: narrow ? 'left' : 'right' },
-    ...{ datum: { kind: 'moved', side: n }, tip: `${value} ${unit} moved, modelled` },
+    ...{
+      datum: { kind: 'moved', side: n },
+      tip: `${value} ${unit} asked of memory ${now.ends[side.done ? 1 : 0]}, modelled`,
+    },
   });
-  if (n || !narrow)
+  if (n || at.half > 36 * em)
     made.text(
       `moved ${n} is`,
       [narrow ? left + wide : left + wide - 10.6 * em, place[1]],
-      at.half > 36 * em ? now.heads : 'modelled',
+      at.half > 36 * em ? now.heads : now.narrow,
       {
         ...{ size: 0.9 * em, align: 'right' },
       },
@@ -202,7 +206,11 @@ function addSide(made, at, now, side, n, paint) {
     const w = (wide * side.parts[tensor]) / now.whole,
       says = now.says(side.parts[tensor]).join(' ');
     made.rect(`part ${n} ${tensor}`, [x, bar.y, w, bar.h], {
-      ...{ fill: COLOURS[tensor], datum: { kind: 'part', side: n, tensor }, tip: `${tensor}: ${says} moved, modelled` },
+      ...{
+        fill: COLOURS[tensor],
+        datum: { kind: 'part', side: n, tensor },
+        tip: `${tensor}: ${says} asked of memory, modelled`,
+      },
     });
     if (w > 1.4 * em)
       made.text(`part ${n} ${tensor} is`, [x + w / 2, bar.y + 1.15 * em], w > 7 * em ? `${tensor} ${says}` : tensor, {

@@ -1,11 +1,9 @@
-// Our kernels from the first to the last next to their rivals: explainers/stories/timing/rungs.py. The scale of a step
-// ends at the time before, so earlier bars run off. All times are recorded, and none moves on its way.
+// Our kernels from the first to the last next to their rivals: explainers/stories/timing/rungs.py. A problem has one
+// logarithmic scale. All times are recorded, and none moves on its way.
 import { canvasView } from '../core/canvas.js';
 import { filled } from '../core/follow.js';
 import { button, element, short, widest } from '../core/paint.js';
 import { rungsLayout, rungsMarks, timeOf } from './rungs_marks.js';
-
-const AHEAD = 2.2; // the end of the scale over the time of the chosen rival
 
 /** @type {Picture<timing.RungsMeta>} */
 export default function (host, { meta }, context) {
@@ -42,12 +40,11 @@ export default function (host, { meta }, context) {
       of = shown[step];
     if (step !== HAND) {
       const { us } = problemOf(of.problem),
-        ladder = of.seen.filter(id => id in us && !(saidOf.has(id) && isRival(id))),
-        before = ladder[ladder.indexOf(of.rung) - 1];
+        ladder = of.seen.filter(id => !isRival(id));
+      /** Next to the row before. */
       const factor = (/** @type {string} */ id) => {
-        if (id !== of.rung) return '';
-        const other = shown[step].problem === shown[0].problem && before && of.rival !== 'limit' ? before : of.rival;
-        return step ? against(us[id], us[other]) : '';
+        const at = ladder.indexOf(id);
+        return at > 0 ? against(us[id], us[ladder[at - 1]]) : '';
       };
       const said = versus(of.rung, of.rival, us);
       return { ...of, problem: problemOf(of.problem), seen: new Set(of.seen), factor, versus: said };
@@ -56,7 +53,6 @@ export default function (host, { meta }, context) {
       { us } = problem;
     return {
       ...{ problem, rung: fastest(us), rival: chosen.rival, seen: new Set(Object.keys(us)) },
-      most: us[chosen.rival] * AHEAD,
       versus: versus(fastest(us), chosen.rival, us),
       factor: (/** @type {string} */ id) => (id === chosen.rival ? '' : against(us[id], us[chosen.rival])),
     };
@@ -108,11 +104,9 @@ export default function (host, { meta }, context) {
     lengths = element(
       'span',
       { class: 'choices', role: 'group', 'aria-label': 'tokens' },
-      ...meta.problems
-        .filter(({ id }) => id.startsWith('main') || id === 'long')
-        .map(({ id, tokens, said }) =>
-          button(tokens, () => change({ problem: id }), { class: 'chip', 'data-problem': id, title: said }),
-        ),
+      ...meta.problems.map(({ id, tokens, said }) =>
+        button(tokens, () => change({ problem: id }), { class: 'chip', 'data-problem': id, title: said }),
+      ),
     ),
     from = element('span', { class: 'from' });
   rival.onchange = () => change({ rival: rival.value });

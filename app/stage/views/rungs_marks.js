@@ -1,10 +1,12 @@
-// Our kernels and their rivals as bars of time, on a scale that ends at the time before. Places only.
+// Our kernels and their rivals as bars of time, on a logarithmic scale. Places only.
 import { Marks } from '../core/kinds.js';
 import { amount, blend, COLOURS, rgb } from '../core/paint.js';
 
 const HEAD = 1.05; // rows: the line over a group
-const LEAST = 1.45; // em: a row
+const LEAST = 1.25; // em: a row
 const TALLEST = 2.6;
+const BELOW = 0.5; // the begin of the scale over the least time
+const ABOVE = 1.1;
 const NARROW = 600; // pixels: without the names of stops
 
 /** @type {(us: number) => string} */
@@ -21,7 +23,6 @@ export const timeOf = us =>
  * @property {string} rung
  * @property {string} rival
  * @property {Set<string>} seen
- * @property {number} most µs at the end of the scale
  * @property {(id: string) => string} factor words after the time of a row, or ""
  * @property {string[]} versus the rival's time in words, the longest first
  */
@@ -36,7 +37,9 @@ export function rungsLayout({ width, height, em }, meta, us, wide) {
   const rows = meta.rungs.filter(({ id }) => id in us),
     groups = [...new Set(rows.map(({ group }) => group))],
     title = 1.6 * em,
-    row = Math.max(LEAST * em, Math.min(TALLEST * em, (height - title) / (rows.length + groups.length * HEAD))),
+    foot = 1.6 * em, // the axis
+    room = height - title - foot,
+    row = Math.max(LEAST * em, Math.min(TALLEST * em, room / (rows.length + groups.length * HEAD))),
     px = Math.max(12, Math.min(1.1 * em, 0.74 * row)),
     narrow = width < NARROW,
     names = Math.max(...meta.rungs.map(({ said }) => wide(said, true, px))) + 0.8 * em,
@@ -56,29 +59,38 @@ export function rungsLayout({ width, height, em }, meta, us, wide) {
     tops.set(id, y);
     y += row;
   }
-  return { rows, width, height: y, em, row, px, narrow, names, stops, tops, heads, left: names + stops };
+  const left = names + stops,
+    times = rows.map(({ id }) => us[id]),
+    [least, most] = [Math.min(...times) * BELOW, Math.max(...times) * ABOVE],
+    place = (/** @type {number} */ time) =>
+      left + (Math.log(time / least) / Math.log(most / least)) * (width - left - 0.5 * em),
+    ticks = Array.from({ length: 9 }, (_, n) => 10 ** n).filter(tick => tick > least && tick < most);
+  return { rows, width, height: y + foot, foot: y, em, row, px, narrow, names, stops, tops, heads, left, place, ticks };
 }
 
 /** @typedef {ReturnType<typeof rungsLayout>} Layout */
 /** @param {Layout} at @param {timing.RungsMeta} meta @param {Now} now @param {Paint} paint
  *  @param {(text: string, bold: boolean, px: number) => number} wide */
 export function rungsMarks(at, meta, now, paint, wide) {
-  const { em, row, px, left, width } = at,
+  const { em, row, px, left, width, place } = at,
     made = new Marks(px),
     { us } = now.problem,
     room = width - left,
-    end = room - 0.5 * em,
-    line = us[now.rival],
-    rivalAt = left + (line / now.most) * end,
+    rivalAt = place(us[now.rival]),
     pale = (/** @type {string} */ colour, /** @type {number} */ share) =>
       blend(rgb(colour), rgb(paint.background), share);
   for (const [group, y] of at.heads) made.text(`head ${group}`, [0, y], meta.groups[group], { alpha: 0.75 });
-  // the rival's time through all rows
+  // the axis
   const top = 1.35 * px;
-  if (rivalAt <= width)
-    made.add('rival', 'line', [rivalAt, top, 0, at.height - top], {
-      ...{ stroke: paint.text, dash: [5, 4], width: 1.5, ease: 'both' },
-    });
+  for (const tick of at.ticks) {
+    made.add(`tick ${tick}`, 'line', [place(tick), top, 0, at.foot - top], { stroke: paint.border, width: 1 });
+    made.text(`tick ${tick} is`, [place(tick), at.foot + 1.1 * px], timeOf(tick), { align: 'center', alpha: 0.75 });
+  }
+  made.text('axis', [0, at.foot + 1.1 * px], meta.words.axis, { alpha: 0.75 });
+  // the rival's time through all rows
+  made.add('rival', 'line', [rivalAt, top, 0, at.foot - top], {
+    ...{ stroke: paint.text, dash: [5, 4], width: 1.5, ease: 'both' },
+  });
   const said = now.versus.find(text => wide(text, true, px) <= width) ?? now.versus.at(-1) ?? '',
     half = wide(said, true, px) / 2;
   made.text('rival is', [Math.max(half, Math.min(width - half, rivalAt)), px], said, {
@@ -104,19 +116,19 @@ export function rungsMarks(at, meta, now, paint, wide) {
       tip: `${ours ? `${id}: ` : ''}${said}${shown ? `\n${shown}${factor ? `, ${factor}` : ''}` : ''}`,
     });
     if (time === undefined) continue;
-    const full = (time / now.most) * end,
-      over = full > end,
-      length = over ? room : Math.max(2, full),
+    const length = Math.max(2, place(time) - left),
       bar = [left, y + (row - high) / 2, length, high];
     made.rect(`${id} bar`, bar, {
       fill: ours ? pale(COLOURS.Q, isNow ? 1 : 0.5) : pale(paint.text, isRival ? 0.75 : 0.35),
       ...{ ease: 'both', enter: { rect: [bar[0], bar[1], 0, high] } },
     });
-    const text = over ? `${shown} \u2192` : factor ? `${shown}, ${factor}` : shown,
+    const fits = (/** @type {string} */ text, /** @type {number} */ space) => wide(text, isNow, px) + em <= space,
+      whole = factor ? `${shown}, ${factor}` : shown,
+      text = fits(whole, Math.max(room - length, length)) ? whole : shown,
+      within = !fits(text, room - length),
       wanted = wide(text, isNow, px),
-      within = over || length + wanted + 0.6 * em > room,
-      crossed = !within && !isRival && rivalAt > left + length && rivalAt < left + length + wanted + em;
-    if (crossed)
+      under = [rivalAt, ...at.ticks.map(place)].some(x => x > left + length && x < left + length + wanted + em);
+    if (!within && !isRival && under)
       made.rect(`${id} ground`, [left + length + 0.3 * em, y + 2, wanted + 0.4 * em, row - 4], {
         ...{ fill: isNow ? paint.panel : paint.background, ease: 'both' },
       });

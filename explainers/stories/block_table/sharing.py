@@ -66,7 +66,8 @@ def view() -> stage.View:
         "times": WORDS.say("sharing_times", timed) if timed else "",
         "words": WORDS.table("sharing"),
     }
-    return stage.View("sharing", "sharing", "Grouped heads", {**meta, "clock": True, "state": []})
+    more = {"clock": True, "state": [], "provenance": {"label": "modelled", "said": meta["source"]}}
+    return stage.View("sharing", "sharing", "Grouped heads", {**meta, **more})
 
 
 def questions(found: Sequence[Names]) -> list[stage.Question]:

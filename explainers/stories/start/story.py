@@ -39,8 +39,7 @@ class Start(Story[Shown]):
         race_view = race.view(race.SHORT)
         places = [stage.text(f"{name}: {text}.".replace("..", ".")) for name, text in subject.where]
         faults = [stage.note(fault, "bad") for fault in (*subject.faults, *tables.unreadable())]
-        said = " ".join(["Bytes follow from a rule.", race_view.meta["recorded"]])
-        source = stage.Provenance("modelled", said)
+        source = stage.Provenance("modelled", race.said_from(race_view.meta))
         return Stage("", [], [race_view], [], side=[*places, *faults], provenance=source)
 
 

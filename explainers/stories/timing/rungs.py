@@ -21,13 +21,16 @@ from kernels.recordings.tables import Provenance
 
 WORDS = Words.of(str(__package__), "rungs.toml")
 RUNGS, RIVALS, NEXT_TO = (WORDS.table(name) for name in ("rungs", "rivals", "next_to"))
-ONE_PASS, FOR_SHORT = (WORDS.table("special")[name] for name in ("one_pass", "short"))
-UNFUSED, UNFUSED_16, FLASH = "sdpa_math float32", "sdpa_math float16", "sdpa_flash float16"
+STOP_OF = WORDS.table("stop_of")
+ONE_PASS, FOR_SHORT, EXACT = (WORDS.table("special")[name] for name in ("one_pass", "short", "exact"))
+ASIDE = (FOR_SHORT, EXACT)  # no rungs of the ladder: each is in sight where it is our fastest
+UNFUSED, FLASH = "sdpa_math float32", "sdpa_flash float16"
 CUDNN, NEWEST, LIMIT = "sdpa_cudnn float16", "flash_attn_4 float16", "limit"
 MAIN = {"batch": 4, "num_heads": 16, "head_dim": 128}  # its lengths are the reader's choice
-LENGTH, LONGER = 4096, 8192  # the length with all our kernels, and the one with the gain of FlashAttention-2
+LENGTH = 4096  # with all our kernels
 LONG = {"seq_len": 16384, "batch": 1, "num_heads": 8, "head_dim": 64}  # 32 bits only
 SHORT = {"seq_len": 512, "batch": 32, "num_heads": 16, "head_dim": 128, "dtype": "float16"}
+PADDING = {"seq_len": 4096, "batch": 1, "num_heads": 8, "head_dim": 64, "causal": False}  # with and without it
 SHARES = (25, 50, 75, 95)  # percent of a roof
 
 
@@ -57,13 +60,12 @@ class TimedProblem(TypedDict):
 
 
 class Shown(TypedDict):
-    """What a step shows: its problem, row, and rival, the rows with a bar, and the µs at the end of the scale."""
+    """What a step shows: its problem, row, and rival, and the rows with a bar."""
 
     problem: str
     rung: str
     rival: str
     seen: list[str]
-    most: float
 
 
 class RungsMeta(TypedDict):
@@ -85,7 +87,7 @@ def time(us: float) -> str:
 def views(taught: Mapping[str, str]) -> tuple[list[stage.View], list[stage.Question]]:
     """The picture in a list, and its questions. Empty lists without a recording of all rows of the first problem.
 
-    taught: kernel -> the title of its stop.
+    taught: the name of a stop -> its title.
     """
     problems = {one["id"]: one for one in recorded()}
     main = problems.get(f"main {LENGTH}")
@@ -105,18 +107,19 @@ def views(taught: Mapping[str, str]) -> tuple[list[stage.View], list[stage.Quest
 
 
 def _rows(taught: Mapping[str, str]) -> list[Rung]:
-    specs, names = catalog.current().kernels, [*RUNGS]
-
-    def stop_of(at: int) -> str:
-        """The stop of the kernel, or of the next one that a stop names."""
-        return next((taught[name] for name in names[at:] if name in taught), "")
+    specs = catalog.current().kernels
 
     ours: list[Rung] = [
-        {"id": name, "said": RUNGS[name], "stop": stop_of(at), "group": specs[name].problem_type().dtype}
-        for at, name in enumerate(names)
+        {
+            "id": name,
+            "said": RUNGS[name],
+            "stop": taught.get(STOP_OF.get(name, ""), ""),
+            "group": specs[name].problem_type().dtype,
+        }
+        for name in RUNGS
     ]
     rivals: list[Rung] = [{"id": id, "said": said, "stop": "", "group": "rivals"} for id, said in RIVALS.items()]
-    return [*ours, *rivals]
+    return [*sorted(ours, key=lambda one: one["group"], reverse=True), *rivals]  # 32 bits first
 
 
 def _steps(problems: Mapping[str, TimedProblem]) -> list[Row]:
@@ -125,48 +128,29 @@ def _steps(problems: Mapping[str, TimedProblem]) -> list[Row]:
     ladder = _ladder(us)
     rivals = [name for name in RIVALS if name in us and name != LIMIT]  # the limit is the answer to a question
 
-    def step(phase: str, problem: str, rung: str, rival: str, seen: Sequence[str], most: float, **more: object) -> Row:
-        times = problems[problem]["us"]
-        found: Row = {"phase": phase, "tile": -1, "rung": rung, "us": times[rung], "time": time(times[rung])}
-        found |= {"rival_us": times[rival], "rival_time": time(times[rival]), "rival": RIVALS.get(rival, "")}
-        found |= {"first_time": time(us[ladder[0]]), "idea": RUNGS.get(rung, ""), "name": rung, "sizes": ""}
-        found |= {"times": times[rival] / times[rung], "whole": us[ladder[0]] / us[ladder[-1]], "share": 0.0, **more}
-        shown: Shown = {"problem": problem, "rung": rung, "rival": rival, "seen": [*seen], "most": most}
-        return found | {"shown": shown}
+    def step(phase: str, rung: str, rival: str, seen: Sequence[str], **more: object) -> Row:
+        found: Row = {"phase": phase, "tile": -1, "rung": rung, "us": us[rung], "time": time(us[rung])}
+        found |= {"rival_us": us[rival], "rival_time": time(us[rival])}
+        found |= {"times": us[rival] / us[rung], "whole": us[ladder[0]] / us[ladder[-1]], "share": 0.0, **more}
+        shown: Shown = {"problem": main, "rung": rung, "rival": rival, "seen": [*seen]}
+        return found | {"shown": shown, "limit_tflops": tflops}
 
-    steps = [step("begin", main, ladder[0], UNFUSED, [ladder[0], *rivals], us[ladder[0]] * 1.02)]
-    for at, name in enumerate(ladder[1:], 1):
-        before = us[ladder[at - 1]]
-        seen = [*ladder[: at + 1], *rivals]
-        steps.append(step("rung", main, name, NEXT_TO[name], seen, before * 1.05, times=before / us[name]))
+    tflops = _limit_tflops()
+    steps = [step("begin", ladder[0], UNFUSED, [ladder[0], *rivals])]
+    before = ladder[0]
+    for name in NEXT_TO:
+        seen = [*ladder[: ladder.index(name) + 1], *rivals]
+        steps.append(step("rung", name, NEXT_TO[name], seen, times=us[before] / us[name]))
+        before = name
     last, all_of = ladder[-1], [*us]
-    if {FLASH, UNFUSED_16} <= (long := problems.get(f"main {LONGER}", {"us": {}})["us"]).keys():
-        steps.append(
-            step(
-                "gain",
-                f"main {LONGER}",
-                FLASH,
-                UNFUSED_16,
-                [one for one in long if one != LIMIT],
-                long[UNFUSED_16] * 1.05,
-            )
-        )
     if LIMIT in us:
-        share = 100 * us[LIMIT] / us[last]
-        steps.append(step("limit", main, last, LIMIT, [*all_of], us[CUDNN] * 1.3, share=share))
-    if "turns" in problems:
-        times = problems["turns"]["us"]
-        sizes = problems["turns"]["said"].partition(".")[0]
-        steps.append(step("turns", "turns", FOR_SHORT, CUDNN, [*times], max(times.values()) * 1.05, sizes=sizes))
-    if "work" in problems:
-        times = problems["work"]["us"]
-        steps.append(step("work", "work", last, NEWEST, [*times], max(times.values()) * 1.05))
-    return [*steps, step("hand", main, last, CUDNN, all_of, us[CUDNN] * 2.2)]
+        steps.append(step("limit", last, LIMIT, all_of, share=100 * us[LIMIT] / us[last]))
+    return [*steps, step("hand", last, CUDNN, all_of)]
 
 
 def _ladder(us: Mapping[str, float]) -> list[str]:
-    """Our kernels in their order, without the one for short texts: its step has a problem of its own."""
-    return [name for name in RUNGS if name in us and name != FOR_SHORT]
+    """Our kernels in their order, each with its change to the one before."""
+    return [name for name in RUNGS if name in us and name not in ASIDE]
 
 
 def _names(steps: Sequence[Row], us: Mapping[str, float]) -> Row:
@@ -177,7 +161,7 @@ def _names(steps: Sequence[Row], us: Mapping[str, float]) -> Row:
     at = {row["rung"]: n for n, row in enumerate(steps) if row["phase"] == "rung"}
     at |= {row["phase"]: n for n, row in enumerate(steps) if row["phase"] != "rung"}
     names: Row = {"gains": gains, "largest": {"kernel": best}, "whole": us[ladder[0]] / us[ladder[-1]], "at": at}
-    names |= {"share": 0, "limit": {}, "lost": None}
+    names |= {"share": 0, "limit": {}, "lost": None, "padded": _padded()}
     if us[ONE_PASS] > us[UNFUSED] and (then := [n for n in ladder if us[n] < us[UNFUSED]]):
         held, where = _held()
         lost = {"times": us[ONE_PASS] / us[UNFUSED], "then": RUNGS[then[0]], "device": where, **held}
@@ -187,8 +171,24 @@ def _names(steps: Sequence[Row], us: Mapping[str, float]) -> Row:
         nearest = questions.nearest(SHARES, share)
         wrong = {f"About {one}%": time(us[LIMIT] * 100 / one) for one in SHARES if one != nearest}
         limit = {"right": f"About {nearest}%", "wrong": wrong, "time": time(us[LIMIT])}
-        names |= {"share": share, "limit": limit | {"ours": time(ours)}}
+        names |= {"share": share, "limit": limit | {"ours": time(ours), "tflops": f"{_limit_tflops():.0f}"}}
     return names
+
+
+def _padded() -> float:
+    """How many times faster padded rows alone make one pass, in the problem of the stop Banks. 0 without recordings."""
+    for table, _ in tables.recorded(bench.KIND).values():
+        part = _of(table.assign(own_settings=True), PADDING)
+        part = part[(part["name"] == ONE_PASS) & part.settings.str.startswith("BLOCK_Q=16 BLOCK_KV=16 ")]
+        us = {pad: part.median_us[part.settings.str.contains(f"PAD_K={pad} ")] for pad in (0, 4)}
+        if all(len(found) == 1 for found in us.values()):
+            return float(us[0].iloc[0] / us[4].iloc[0])
+    return 0.0
+
+
+def _limit_tflops() -> float:
+    """The largest measured rate of 16-bit products, of the recording of the ladder. 0 without it."""
+    return next((where.roofs.get("fp16_tflops", 0.0) for _, where in tables.recorded(bench.KIND).values()), 0.0)
 
 
 def _held() -> tuple[dict[str, str], str]:
@@ -267,5 +267,8 @@ def _problem(
     names: Row = {"sizes": said, "device": where.device.removeprefix("NVIDIA "), "date": where.date}
     names |= {"peer": False, "turns": False, **more}
     us = {name: float(value) for name, value in times.items() if name in RUNGS or name in RIVALS}
-    tokens = f"{int(str(sizes['seq_len'])):,}" + (f", {sizes['num_heads']} heads" if id == "long" else "")
+    fastest = min((value for name, value in us.items() if name in RUNGS), default=0.0)
+    us = {name: value for name, value in us.items() if name not in ASIDE or value == fastest}
+    more_of = {"long": f", {sizes['num_heads']} heads", "turns": f", {sizes['batch']} texts", "work": ", no pauses"}
+    tokens = f"{int(str(sizes['seq_len'])):,}{more_of.get(id, '')}"
     return {"id": id, "said": WORDS.say("problem", names), "tokens": tokens, "us": us}

@@ -52,7 +52,7 @@ class Sources:
     gpu: the name of this machine's GPU, or "".
     gpus: (id, name) of each GPU, if the machine has several.
     chosen: the kernels that the form for a sweep selects at first.
-    taught: (kernel, title of its stop) of the course.
+    taught: (name, title) of the stops of the course.
     """
 
     sources: tuple[str, ...]

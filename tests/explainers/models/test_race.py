@@ -42,7 +42,7 @@ def test_the_square_is_read_and_written_twice():
 def test_the_sentence_has_the_factor_of_the_rule():
     (found,) = applied("traffic", [[race.BEGIN, race.HEIGHT, False, race.JOB]])
     store, keep = (sum(each[2] for stage in found[way] for each in stage) for way in ("store", "keep"))
-    assert f"moved {store / keep:.1f} times fewer bytes" in frame_of("output")["details"]
+    assert f"asked for {store / keep:.1f} times fewer bytes" in frame_of("output")["details"]
 
 
 def test_the_times_are_the_recorded_medians():
@@ -59,6 +59,7 @@ def test_the_times_are_the_recorded_medians():
 def test_each_sentence_is_short_and_the_factor_is_that_of_the_times():
     course, start = race.view(), race.view(race.SHORT)
     assert max(len(frame["sentence"].split()) for view in (course, start) for frame in view.meta["frames"]) <= 12
+    assert course.meta["provenance"]["label"] == "modelled"  # as its picture, and not as the run of its page
     at = next(one for one in course.meta["times"] if one["tokens"] == race.BEGIN and not one["causal"])
     assert f"{at['unfused'] / at['flash']:.1f} times faster" in frame_of("times")["sentence"]
 
@@ -70,6 +71,9 @@ def test_the_questions_come_before_the_steps_that_answer_them():
 
 def test_unfused_attention_holds_more_than_twice_both_squares():
     """The stop says so, as the reason why time gains more than the bytes of the rule."""
+    begin = next(one for one in race.raced()[0] if one["tokens"] == race.BEGIN and not one["causal"])
+    both = 2 * race.JOB["batch"] * race.JOB["heads"] * race.JOB["bytes"] * race.BEGIN**2
+    assert f"holds {begin['held'][0] / both:.1f} times the bytes of S and P" in frame_of("times")["details"]
     job = race.JOB
     for one in race.raced()[0]:
         squares = 2 * job["batch"] * job["heads"] * job["bytes"] * one["tokens"] ** 2
