@@ -60,7 +60,7 @@ def test_a_sequence_is_made_ordered_noted_and_carried_as_a_file(visit):
     rail(page, "registers")
     add(page)
     first, second, third = titles(page)
-    assert first == "Tiles: Tile 0 · Load tile" and second == "Online softmax: Tile 1 · Max"
+    assert first == "Tiles: Tile 0 · Load tile" and second == "One pass: Tile 1 · Max"
     assert third.startswith("Registers: ") and told(page) == f"Added to My sequence: {third}."
     links = [moment["link"] for moment in page.evaluate(STORED)[0]["moments"]]
     assert [link.split("?")[0] for link in links] == ["tiling", "online_softmax", "registers"]

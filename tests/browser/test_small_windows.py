@@ -1,8 +1,6 @@
 """Small windows, and a page at 200 %: the picture keeps its height, the parts are one under the other, and the room
 scrolls."""
 
-import re
-
 import pytest
 from browser.stepping import press, settled
 from browser.test_depth import CONTROLS, MOST, depth_of
@@ -59,23 +57,6 @@ def keeps_its_height(page, size):
           return room.querySelector(part).getBoundingClientRect().bottom <= innerHeight + 1; }""",
         arg=boxes[-1]["part"],
     )
-
-
-@pytest.mark.parametrize("path", ["pipeline", "compare", "fusion"])
-def test_problem_card_and_date_are_in_sight_and_leave_the_picture_its_place(visit, path):
-    page = visit(f"/{path}", depth="guided", viewport={"width": 1280, "height": 720})
-    line = page.locator(".wg .about-line")
-    for size in ({"width": 1280, "height": 720}, {"width": 640, "height": 360}, SIZES["phone"]):
-        page.set_viewport_size(size)
-        settled(page)
-        expect(line).to_be_in_viewport(ratio=1)
-        expect(line).to_contain_text(re.compile(r"\d tokens.*recorded: [\w ]*H[12]00.*, 20\d\d-\d\d-\d\d"))
-        lines, row = page.evaluate(
-            """() => { const one = document.querySelector('.wg .about-line'), style = getComputedStyle(one);
-              return [one.clientHeight / parseFloat(style.lineHeight), one.parentElement.clientHeight]; }"""
-        )
-        assert lines < 2.5 and row <= (45 if size["width"] > 760 else 80), (size, lines, row)
-        assert page.locator(".wg .main > .picture").bounding_box()["y"] + LEAST <= max(size["height"], 600)
 
 
 def test_the_guide_and_a_button_lead_to_the_question_under_the_picture(visit):

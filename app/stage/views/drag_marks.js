@@ -2,7 +2,7 @@
 // scores with the line m, the weights as they count now, l as the same weights laid end to end, and O. Right of l and O
 // is what the block remembers, or the map of all tiles. Before the first tile, the three passes of an ordinary softmax.
 import { Marks } from '../core/kinds.js';
-import { COLOURS, PALETTE, exact, number, short } from '../core/paint.js';
+import { COLOURS, PALETTE, exact, number, short, smallText } from '../core/paint.js';
 
 const SHARES = { score: 0.5, weight: 0.24, sum: 0.07, o: 0.19 }; // of the height without titles
 const FILLED = 0.74; // of the room of a bar
@@ -170,7 +170,7 @@ function addScores(made, at, now, paint) {
   for (const s of [2, 0, -2])
     if (s > at.lowest)
       made.text(`axis ${s}`, [at.width, at.scoreY(s) + 0.35 * at.em], short(s * now.times, 2), {
-        ...{ align: 'right', alpha: 0.75, size: 0.85 * at.em },
+        ...{ align: 'right', alpha: 0.75, size: smallText(at.em) },
       });
 }
 
@@ -246,7 +246,7 @@ function addWeights(made, at, now) {
     name = now.log ? 'weights e^score, on a log scale' : power,
     axis = (/** @type {string} */ id, /** @type {number} */ y, /** @type {string} */ said) =>
       made.text(`weight axis ${id}`, [at.width, y + 0.35 * at.em], said, {
-        ...{ align: 'right', alpha: 0.75, size: 0.85 * at.em },
+        ...{ align: 'right', alpha: 0.75, size: smallText(at.em) },
       });
   made.text('title weight', [0, weight.title], name, { bold: true });
   if (now.log) {
@@ -323,7 +323,7 @@ function addOutput(made, at, now, paint) {
   made.add('middle', 'line', [0, middle, at.low, 0], { stroke: PALETTE.axis });
   if (now.o.every(Number.isFinite))
     made.text('o axis', [at.low, o.title], `up to ±${short(now.fullO / 1.1, 2)}`, {
-      ...{ align: 'right', alpha: 0.75, size: 0.85 * at.em },
+      ...{ align: 'right', alpha: 0.75, size: smallText(at.em) },
     });
   const box = (/** @type {number} */ value, /** @type {number} */ dim) => {
     const high = (Math.min(1, Math.abs(value) / now.fullO) * o.h) / 2;

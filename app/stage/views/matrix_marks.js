@@ -68,10 +68,11 @@ class MatrixMarks extends GlobalMarks {
     const symbols = { ...NAMES, S: chip.score?.weighed ? 'P' : 'S' };
     for (const place of Object.keys(held)) {
       const count = chip.tiles.filter(one => one.place === place).length,
-        [bx, by] = held[place],
+        [bx, by, wide] = held[place],
         rect = chip.tiles.findLast(one => one.place === place)?.rect,
-        rows = rect && count === 1 ? `  ${rect[0]} to ${rect[1]}` : '',
-        text = `${symbols[place]}${count > 1 ? `, ${count} tiles` : rows}`;
+        rows = rect && count === 1 ? `${symbols[place]}  ${rect[0]} to ${rect[1]}` : symbols[place],
+        whole = count > 1 ? `${symbols[place]}, ${count} tiles` : rows,
+        text = count > 1 || widest([whole], `600 ${em}px ${paint.font}`) <= wide ? whole : symbols[place];
       marks.text(`chip ${place}`, [bx, by - 0.4 * em - (count > 1 ? CARD * (count - 1) : 0)], text, {
         bold: true,
         fill: place === 'S' && chip.score ? COLOURS[symbols.S] : paint.text,

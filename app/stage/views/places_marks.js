@@ -2,7 +2,7 @@
 // far from the thread as its wait. Its square has the area of its bytes. Below, a bar for each amount of data is as long
 // as its wait, on the same axis.
 import { Marks } from '../core/kinds.js';
-import { widest } from '../core/paint.js';
+import { smallText, widest } from '../core/paint.js';
 
 const RING = 5; // pixels around a memory that is smaller than a pixel
 const TICK = 100; // cycles
@@ -155,7 +155,7 @@ function addSizes(made, at, now, paint) {
   if (!at.narrow)
     for (const [n, { bytes, size }] of now.sizes.entries())
       if (Number.isInteger(Math.log2(bytes / 1024) / 5))
-        made.text(`size ${n}`, [from - 0.3 * em, y(n) + 0.5 * em], size, { align: 'right', size: 0.9 * em });
+        made.text(`size ${n}`, [from - 0.3 * em, y(n) + 0.5 * em], size, { align: 'right', size: smallText(em) });
   const { cycles, size, wait } = now.sizes[now.size],
     middle = y(now.size) + pitch / 2,
     end = at.x(cycles),

@@ -1,7 +1,7 @@
 // Two chips over one memory, as marks. It gets all values and computes places only. One scale at every length: a token
 // has the same pixels, so the tile stays as large as it was and the square runs off.
 import { Marks } from '../core/kinds.js';
-import { COLOURS } from '../core/paint.js';
+import { COLOURS, smallText } from '../core/paint.js';
 
 const TILE_KEYS = 128; // keys of the tile under a chip, to the same scale as all else
 const GAP = 4; // between the strips
@@ -154,7 +154,7 @@ function addFacts(made, at, facts, recorded, paint) {
     if (n && !narrow)
       made.text('recorded', [left + wide - inset, card.y + 0.35 * em + (card.rows - 0.28) * line], recorded, {
         align: 'right',
-        size: 0.9 * em,
+        size: smallText(em),
       });
     rows.slice(0, card.rows).forEach(([name, share, says, alpha = 1], row) => {
       const y = card.y + 0.35 * em + (row + 0.72) * line,
@@ -197,7 +197,7 @@ function addSide(made, at, now, side, n, paint) {
       [narrow ? left + wide : left + wide - 10.6 * em, place[1]],
       at.half > 36 * em ? now.heads : now.narrow,
       {
-        ...{ size: 0.9 * em, align: 'right' },
+        ...{ size: smallText(em), align: 'right' },
       },
     );
   made.rect(`bar ${n}`, [left, bar.y, wide, bar.h], { fill: paint.panel });

@@ -2,7 +2,7 @@
 // of a row as bars: P, dP and dS. Places only.
 import { Marks } from '../core/kinds.js';
 import { filled } from '../core/follow.js';
-import { COLOURS, short } from '../core/paint.js';
+import { COLOURS, short, smallText } from '../core/paint.js';
 import { wrapped } from '../core/wrapped.js';
 import { cut } from './reverse_rule.js';
 
@@ -29,7 +29,7 @@ export function reverseLayout({ width, height, em }, parts) {
     least = (narrow ? 1 : 2.6) * em, // between two columns
     across = (width - 3 * least - 4) / (4 * columns), // pixels of a number
     strip = narrow ? 11 * em : Math.max(10.5 * em, 0.36 * height), // of the bars
-    room = narrow ? 1.25 * across : (height - strip - 4 * label - band - 4) / (4 * rows), // down. A phone scrolls
+    room = narrow ? 1.2 * across : (height - strip - 4 * label - band - 4) / (4 * rows), // down. A phone scrolls
     unit = Math.max(0.8, Math.min(across, room)),
     tall = Math.max(unit, Math.min(TALLEST * unit, room)),
     gap = Math.min(8 * em, (width - 4 * columns * unit - 4) / 3),
@@ -226,7 +226,7 @@ function addBars(made, at, meta, { step, paint, small, wide, value }, tile) {
     changes = numbers('dP').map(two),
     few = (/** @type {number} */ one, /** @type {number} */ digits) =>
       (Math.abs(one) < 1e-4 ? short(one, digits) : one.toPrecision(digits)).replace('-', '\u2212'),
-    size = narrow ? 0.85 * em : em,
+    size = narrow ? smallText(em) : em,
     sign = 1.6 * em, // of ×, =
     each = (width - 2 * sign) / 3,
     up = top + 4.1 * em,
@@ -266,7 +266,7 @@ function addBars(made, at, meta, { step, paint, small, wide, value }, tile) {
         box = [x + (n + 0.2) * step, Math.min(from, to), 0.6 * step, Math.max(1, Math.abs(to - from))],
         middle = x + (n + 0.5) * step;
       made.text(`bars ${part} key ${n}`, [middle, top + high - 0.3 * em, step], `${narrow ? '' : 'key '}${keys[n]}`, {
-        ...{ align: 'center', size: 0.9 * em, alpha: 0.75 },
+        ...{ align: 'center', size: smallText(em), alpha: 0.75 },
       });
       if (!shown) {
         made.rect(`bars ${part} slot ${n}`, [box[0], up, box[2], down - up], { stroke: paint.border, dash: [3, 4] });

@@ -2,7 +2,7 @@
 // column for each lane of the chosen row: its registers, its own largest score, and the larger one after each shuffle.
 // The partners are half of the lanes apart, then a quarter, as in group_max of kernels/device/common.cuh.
 import { Marks } from '../core/kinds.js';
-import { PALETTE, addsUp, blend, figure, rgb } from '../core/paint.js';
+import { PALETTE, addsUp, blend, figure, rgb, smallText } from '../core/paint.js';
 
 const ENDS = 2.3; // lines of the picture for m and l
 const [MINE, OTHERS] = [0.55, 0.3]; // how much of its colour a lane's thing has
@@ -94,7 +94,7 @@ export function shufflesMarks(at, now, paint) {
 /** @type {Add} */
 function addTile(made, at, now, paint, shade) {
   const { grid, em } = at,
-    fits = Math.min(0.85 * em, 0.6 * grid.unit, 0.9 * grid.high),
+    fits = Math.min(smallText(em), 0.6 * grid.unit, 0.9 * grid.high),
     digits = fits >= 11 ? fits : 0, // their size
     wide = now.grid[0].length * grid.unit;
   made.text(
@@ -178,7 +178,7 @@ function addLanes(made, at, now, paint, shade) {
       });
       const baseline = y + list.line / 2 + 0.35 * em;
       if (list.wide > 7 * em)
-        made.text(`key ${n} ${slot}`, [x + 0.5 * em, baseline], `key ${key}`, { alpha: 0.8, size: 0.85 * em });
+        made.text(`key ${n} ${slot}`, [x + 0.5 * em, baseline], `key ${key}`, { alpha: 0.8, size: smallText(em) });
       made.text(
         `value ${n} ${slot} ${weighs} ${now.tile} ${value}`,
         [x + list.wide - 0.6 * em, baseline],

@@ -37,22 +37,23 @@ export function matricesLayout({ width, height, em }, { n, keys, d, rows = 0, ti
       height: bottom(boxes),
     };
   }
-  const beside = width > 1.15 * height,
+  const within = height - 4, // its frame
+    beside = width > 1.15 * height,
     roomy = beside && height > 24 * em,
     share = beside ? 0.5 : 0.56,
-    free = height - all.down * fitted(share * width, height, all) - around.down,
+    free = within - all.down * fitted(share * width, within, all) - around.down,
     bars = roomy ? Math.max(7 * em, Math.min(12 * em, free)) : 0,
     words = roomy ? 3.6 * em : 0, // below the SM
-    unit = beside ? fitted(share * width, height - bars, all) : fitted(width, share * height, all),
+    unit = beside ? fitted(share * width, within - bars, all) : fitted(width, share * height, all),
     high = all.down * unit + around.down,
     wide = all.across * unit + 2 * gap,
     room = width - wide - 2 * gap - 2 * pad;
   const scale = beside
-      ? fitted(room, (roomy ? high : height) - words - 2 * pad, part)
+      ? fitted(room, (roomy ? high : within) - words - 2 * pad, part)
       : fitted(width - 2 * pad, height - high - 2 * pad, part),
     heldUnit = scale >= 2 ? Math.floor(2 * scale) / 2 : scale,
     size = [part.across * heldUnit + 2 * gap, part.down * heldUnit + gap + head];
-  const above = beside ? Math.max(0, (height - bars - high) / 2) : 0,
+  const above = beside ? Math.max(0, (within - bars - high) / 2) : 0,
     boxes = placed([beside ? 1 : (width - wide) / 2, above + title + head], unit, gap, all, {
       n,
       keys,
