@@ -98,7 +98,11 @@ def story():
 def test_the_picture_has_the_pieces_of_the_run(story):
     (view,) = loop.views(story)
     model = schedule.model_of(story)
-    assert (view.meta["product"], view.meta["softmax"], view.meta["groups"]) == (round(model.product), round(model.softmax), 2)
+    assert (view.meta["product"], view.meta["softmax"], view.meta["groups"]) == (
+        round(model.product),
+        round(model.softmax),
+        2,
+    )
     assert view.meta["share"] == pipeline_bars.multiplying(story.made, story.block)
     table, _ = tables.recorded("hierarchy")["NVIDIA H200"]
     rate = table[(table.space == "from_l2") & (table.kind == "bandwidth")].gb_per_s.max() / 132
