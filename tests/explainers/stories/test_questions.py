@@ -111,7 +111,7 @@ def test_blocks_that_copy_the_same_queries_are_counted(dense):
     if len(blocks) < 2:
         return
     asks, (first, second, *_) = found["check_q_again"], sorted(block for _, block in blocks)
-    assert asks.text == f"Block {second} copies the same queries as block {first}. Why?"
+    assert asks.text == f"Block {second} fetches the same queries as block {first}. Why?"
     row = run.request.problem.head_dim * 4
     assert f"So {len(blocks)} blocks copy these queries: {rows * row:,} bytes each" in asks.why
     assert asks.why.endswith(f"{bytes_of(run, 'Q', *LOADS):,} in all.")
