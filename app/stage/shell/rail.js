@@ -79,7 +79,7 @@ function makeMore(app) {
     ...group('Tools', pages.filter(({ path }) => !paths.has(path)).map(ofPage)),
     ...group('Your choices on another page', pages.filter(({ path }) => paths.has(path)).map(ofPage)),
   );
-  const opener = button('More', null, { class: 'opens-menu' });
+  const opener = button('More', null, { class: 'opens-menu', 'aria-label': 'More pages' });
   opener.append(element('span', {}, ' pages'));
   opens(opener, list, { onOpen: () => list.querySelector('a').focus() });
   return {
