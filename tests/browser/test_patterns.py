@@ -25,9 +25,6 @@ def test_a_tree_without_conflicts_needs_a_wavefront_for_each_warp_and_access(vis
     (table, _), *_ = tables.recorded("patterns").values()
     row = table[(table.settings == "TREE=2") & table.problem.str.startswith("numbers=256 ")].iloc[0]
     assert cycles == round(np.median(pd.to_numeric(row.medians.split())))
-    page.locator(".wg .guide-button").click()
-    assert hover(page, "One way after another", way="Tree, not divergent", figure="wavefront in turn") == "?"
-    page.locator(".wg .guide-button").click()
     for _ in adders[1:]:
         press(page, "ArrowRight")
     assert "No two words share a bank, so an access takes one wavefront. The sum is complete" in sentence(page)

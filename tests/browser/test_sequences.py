@@ -61,7 +61,7 @@ def test_a_sequence_is_made_ordered_noted_and_carried_as_a_file(visit):
     add(page)
     first, second, third = titles(page)
     assert first == "Tiles: Tile 0 · Load tile" and second == "One pass: Tile 1 · Max"
-    assert third.startswith("Registers: ") and told(page) == f"Added to My sequence: {third}."
+    assert third.startswith("In registers: ") and told(page) == f"Added to My sequence: {third}."
     links = [moment["link"] for moment in page.evaluate(STORED)[0]["moments"]]
     assert [link.split("?")[0] for link in links] == ["tiling", "online_softmax", "registers"]
     assert dict(parse_qsl(links[1].split("?")[1]))["step"] == "8" and "seq_len=32" in links[1]

@@ -236,7 +236,7 @@ function addBars(made, at, meta, { step, paint, small, wide, value }, tile) {
   });
   /** @type {[string, string, number[], (n: number) => string][]} */
   const groups = [
-    ['P', 'P', numbers('P'), n => few(numbers('P')[n], 3)],
+    ['P', 'P', numbers('P'), (/** @type {number} */ n) => few(numbers('P')[n], 3)],
     [
       ...['dP', less ? 'dP \u2212 delta' : 'dP'],
       ...[
@@ -244,7 +244,7 @@ function addBars(made, at, meta, { step, paint, small, wide, value }, tile) {
         (/** @type {number} */ n) => (less ? changes[n] - mean : changes[n]).toFixed(2).replace('-', '\u2212'),
       ],
     ],
-    ['dS', narrow ? 'dS' : 'dS, their product', numbers('dS'), n => few(numbers('dS')[n], 2)],
+    ['dS', narrow ? 'dS' : 'dS, their product', numbers('dS'), (/** @type {number} */ n) => few(numbers('dS')[n], 2)],
   ].map(one => /** @type {any} */ (one));
   groups.forEach(([part, title, values, text], g) => {
     const x = left + g * (each + sign),

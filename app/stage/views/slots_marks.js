@@ -24,7 +24,7 @@ export function slotsLayout({ width, height, em }, { pages, size, rows }) {
     box = narrow ? 5.4 * em : 7.4 * em, // of an entry
     above = narrow ? head + rows * line + 4.6 * em : 0, // what is over memory
     cell = Math.min((narrow ? width - label : width - left.w - label - em) / size, 2.6 * em),
-    pitch = narrow ? 1.45 * em : Math.max(1.5 * em, Math.min(3.2 * em, (height - head - foot) / pages)),
+    pitch = narrow ? 1.4 * em : Math.max(1.5 * em, Math.min(3.2 * em, (height - head - foot) / pages)),
     memory = { x: width - cell * size - 1, y: above + head },
     token = Math.min((left.w - box - 1.2 * em) / size, cell);
   return {
