@@ -21,7 +21,6 @@ GROUPS = 4  # query heads of a KV head in the question
 # Llama 3 8B, with two bytes for a number. Source: its published config.json
 MODEL = {"layers": 32, "heads": 32, "dim": 128, "item": 2}
 TOKENS = 2048
-GROUPED = "paged_v3"  # a kernel with one block for each KV head
 
 
 class SharingMeta(TypedDict):
@@ -50,7 +49,7 @@ class SharingMeta(TypedDict):
 
 def view() -> stage.View:
     """The picture."""
-    timed = recorded(GROUPED)
+    timed = recorded(WORDS.table("kernels")["grouped"])
     heads = MODEL["heads"]
     shared = heads // GROUPS
     meta: SharingMeta = {

@@ -67,7 +67,7 @@ def test_the_held_and_the_asked_bytes_are_those_of_a_run(kv, dtype):
 
 def test_each_headline_is_short_and_the_sizes_are_said():
     meta = sharing.view().meta
-    timed = sharing.recorded(sharing.GROUPED)
+    timed = sharing.recorded("paged_v3")
     assert timed["heads"] == [8, 32] and timed["us"][32] > 3 * timed["us"][8]
     assert f"{timed['us'][8]:.3g} µs with 8" in meta["times"]
     assert [meta["heads"] // kv for kv in meta["kv"]] == [1, 4, 4, 4] and "Llama 3 8B" in meta["source"]
