@@ -90,6 +90,8 @@ class Export:
             if answer is None:
                 continue
             base = moments.add(answer, self._bundle(path, answer))
+            if base in moments.moves:  # a stop that begins as its page
+                continue
             self._parts(path, answer, moments.entries[base])
             for name, value in values_of(answer.choices):
                 if moved := self._asked(path, answer.link, (name, value)):
@@ -192,7 +194,6 @@ class Export:
         self._text("site.json", json.dumps(given))
         for path in self.pages:
             self._text("index.html" if path == "start" else f"{path}/index.html", page_of(path))
-        self._text("404.html", page_of("start", lost=True))
 
 
 def values_of(choices: list[Any]) -> Iterator[tuple[str, str]]:
@@ -223,20 +224,18 @@ def around(choice: Mapping[str, Any]) -> list[str]:
     return [str(int(one)) if whole else f"{one:g}" for one in fit]
 
 
-def page_of(path: str, lost: bool = False) -> str:
-    """The HTML of a page. Its title, sentence and picture are what others show of a link to it."""
+def page_of(path: str) -> str:
+    """The HTML of a page. Its title and its sentence are what others show of a link to it."""
     stop = next((stop for stop in course_stops() if stop.story == path), None)
     title = "Warpglass" if path == "start" else f"{STORIES[path].title} - Warpglass"
     idea = stop.idea if stop and path != "start" else "See CUDA attention kernels run, step by step, in the browser."
     up = "./" if path == "start" else "../"
-    place = '<base href="/">' if lost else ""
     return f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
-{place}<title>{html.escape(title)}</title>
+<title>{html.escape(title)}</title>
 <meta name="description" content="{html.escape(idea)}">
 <meta property="og:title" content="{html.escape(title)}"><meta property="og:description" content="{html.escape(idea)}">
-<meta property="og:type" content="website"><meta property="og:image" content="{up}pictures/{path}.png">
-<meta name="twitter:card" content="summary_large_image">
+<meta property="og:type" content="website">
 <link rel="icon" href="{up}icon.png">
 <link rel="stylesheet" href="{up}site.css"><link rel="stylesheet" href="{up}stage.css">
 <link rel="modulepreload" href="{up}stage.js"><script type="module" src="{up}site.js"></script></head>

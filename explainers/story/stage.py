@@ -119,7 +119,7 @@ class Question:
     reasons: list[str] = field(default_factory=list)
     hides: Sequence[str] = ()  # the texts that answer the question. The page shows ? in place of each, as a whole word.
     covers: Sequence[Mapping[str, Any]] = ()
-    shows: Mapping[str, Any] | None = None  # the thing of the view that Show me points at
+    shows: Mapping[str, Any] | None = None  # the thing that Show me points at. to: its step, if not the question's
     hint: str = ""  # to a wrong number
 
 

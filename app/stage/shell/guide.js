@@ -177,7 +177,8 @@ export function makeGuide(app) {
       app.play(false);
       choose(question.view);
       // who follows a class is led there
-      if (clock.count > 1) clock.set(question.step, isPolled() ? 'jump' : 'user');
+      // the step of the answer may be another one than that of the question
+      if (clock.count > 1) clock.set(question.shows?.to ?? question.step, isPolled() ? 'jump' : 'user');
       clock.cover({ point: question.shows ?? null });
     }
     if (right) clock.tell('right', question.shows);

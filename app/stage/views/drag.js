@@ -439,7 +439,6 @@ export default function (host, { meta, columns }, context) {
   }
   const onStep = (/** @type {any} */ { detail }) => arrive(detail.step, detail.why);
   const onPoint = () => {
-    if (clock.point?.to) clock.set(clock.point.to, 'user');
     if (clock.point?.causal) hide(true);
   };
   const onRight = (/** @type {any} */ { detail }) => detail?.causal && clock.step === CAUSAL && hide(true);

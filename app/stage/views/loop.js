@@ -217,11 +217,7 @@ export default function (host, { meta }, context) {
     loop.wake();
   }
   const onStep = (/** @type {any} */ { detail }) => arrive(detail.why);
-  const onPoint = () => {
-    if (clock.point?.step) clock.set(clock.point.step, 'user');
-  };
   clock.addEventListener('step', onStep);
-  clock.addEventListener('covers', onPoint);
   view = canvasView(host, context, {
     title: 'One loop, three schedules',
     live: true,
@@ -243,7 +239,6 @@ export default function (host, { meta }, context) {
     unmount() {
       loop.stop();
       clock.removeEventListener('step', onStep);
-      clock.removeEventListener('covers', onPoint);
       clock.tell('said', '');
       view.unmount();
     },

@@ -54,10 +54,6 @@ export default function (host, { meta }, context) {
     speak();
   }
   const onStep = (/** @type {any} */ { detail }) => arrive(detail.step, detail.why);
-  const onPoint = () => {
-    if (clock.point?.to) clock.set(clock.point.to, 'user');
-  };
-  clock.addEventListener('covers', onPoint);
   clock.addEventListener('step', onStep); // before the canvas draws the step
   const view = canvasView(host, context, {
     title: 'Grouped heads',
@@ -88,7 +84,6 @@ export default function (host, { meta }, context) {
     unmount() {
       glide.stop();
       clock.removeEventListener('step', onStep);
-      clock.removeEventListener('covers', onPoint);
       clock.tell('said', '');
       view.unmount();
     },

@@ -76,11 +76,7 @@ export default function (host, { meta, columns }, context) {
     if (clock.step !== HAND) lifted = null;
     speak();
   };
-  const onPoint = () => {
-    if (clock.point?.to) clock.set(clock.point.to, 'user');
-  };
   clock.addEventListener('step', onStep);
-  clock.addEventListener('covers', onPoint);
 
   const view = canvasView(host, context, {
     title: 'Lanes of a row',
@@ -121,7 +117,6 @@ export default function (host, { meta, columns }, context) {
     draw: view.draw,
     unmount() {
       clock.removeEventListener('step', onStep);
-      clock.removeEventListener('covers', onPoint);
       clock.tell('said', '');
       view.unmount();
     },

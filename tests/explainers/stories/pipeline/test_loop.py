@@ -122,7 +122,7 @@ def test_its_sentences_are_headlines_and_its_questions_have_reasons(story):
     assert max(len(frame["sentence"].split()) for frame in view.meta["frames"]) <= 12
     assert max(len(text.split()) for text in view.meta["words"].values()) <= 14
     for question in loop.questions():
-        assert question.view == "loop" and question.step < question.shows["step"] < len(loop.PHASES)
+        assert question.view == "loop" and question.step < question.shows["to"] < len(loop.PHASES)
         assert [reason == "" for reason in question.reasons] == [n == question.answer for n in range(4)]
 
 

@@ -90,6 +90,7 @@ def test_the_answers_are_those_of_the_times_and_no_step_before_has_them():
     ladder = ["01_naive", *ladder_of(us)]
     gains = {name: us[a] / us[name] for a, name in zip(ladder, ladder[1:])}
     assert max(gains, key=gains.get) == "04_warp_rows" and asked["largest"].step == 0
+    assert ladder[asked["largest"].shows["to"]] == "04_warp_rows"  # the step of each rung is its place
     assert math.prod(gains.values()) == pytest.approx(us[ladder[0]] / us[ladder[-1]])
     table, _ = bench.recorded()["NVIDIA H200"]
     part = table.query("name == '03_flash' and seq_len == 4096 and num_heads == 8 and head_dim == 64")
