@@ -1,7 +1,7 @@
 // The words of one access fall into 32 banks. The reader moves the width of a row, and the tower topples. All numbers
 // follow from buckets_rule.js, and are called modelled.
-import { canvasView } from '../core/canvas.js';
 import { calm, filled, makeLoop } from '../core/follow.js';
+import { handView } from '../core/hand.js';
 import { button, element } from '../core/paint.js';
 import { EASE } from '../core/tween.js';
 import { BUCKETS_KINDS, bucketsLayout, bucketsMarks } from './buckets_marks.js';
@@ -250,11 +250,14 @@ export default function (host, { meta }, context) {
   }
   const onPoint = () => widen(clock.point?.width),
     onRight = (/** @type {any} */ { detail }) => widen(detail?.width);
-  clock.addEventListener('step', onStep);
-  clock.addEventListener('covers', onPoint);
-  clock.addEventListener('right', onRight);
   arrange();
-  const view = canvasView(host, context, {
+  const from = element('span', { class: 'from' }, 'modelled: bank = word number mod 32, a word has 4 bytes');
+  const view = handView(host, context, {
+    frames,
+    controls,
+    foot: [told, from],
+    heard: { step: onStep, covers: onPoint, right: onRight },
+    end: loop.stop,
     title: '32 banks',
     live: true,
     kinds: BUCKETS_KINDS,
@@ -264,21 +267,7 @@ export default function (host, { meta }, context) {
       return 0;
     },
     marks,
-    label: (/** @type {number} */ step) => `${frames[step].title}. ${frames[step].sentence}`,
   });
-  const from = element('span', { class: 'from' }, 'modelled: bank = word number mod 32, a word has 4 bytes'),
-    foot = element('div', { class: 'of-hand' }, told, from);
-  host.append(element('div', { class: 'below-hand' }, controls, foot));
   speak();
-  return {
-    draw: view.draw,
-    unmount() {
-      loop.stop();
-      clock.removeEventListener('step', onStep);
-      clock.removeEventListener('covers', onPoint);
-      clock.removeEventListener('right', onRight);
-      clock.tell('said', '');
-      view.unmount();
-    },
-  };
+  return view;
 }

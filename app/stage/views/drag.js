@@ -1,8 +1,8 @@
 // One row under the reader's hand. Its steps show the three passes of an ordinary softmax, then read the row tile by
 // tile, with the numbers of the run. In a hand, the kernel waits at the tile of the held bar: the numbers are the
 // rule's then (drag_rule.js), and are called modelled. So they are without m, and with a causal mask.
-import { canvasView } from '../core/canvas.js';
 import { calm, filled, Follower, makeLoop } from '../core/follow.js';
+import { handView, pull } from '../core/hand.js';
 import { EASE } from '../core/tween.js';
 import { addsUp, button, element, number, short } from '../core/paint.js';
 import { DRAG_KINDS, dragLayout, dragMarks, FLOAT_RANGE, PASSES } from './drag_marks.js';
@@ -393,20 +393,14 @@ export default function (host, { meta, columns }, context) {
   }
   /** A drag moves the bar by as much as the hand: nothing jumps when it is held below its top. */
   function grab(/** @type {PointerEvent} */ event, /** @type {number} */ near) {
-    event.preventDefault();
     const key = handleAt(event) ?? near,
       bar = bars.children[key],
       top = () => bars.getBoundingClientRect().top;
     bar.focus({ focusVisible: false, preventScroll: true });
     bar.dataset.held = ''; // left and right step again, up and down still move it
-    bar.setPointerCapture(event.pointerId);
     hold(key);
     const grip = state.scores[key] - at.scoreAt(event.clientY - top());
-    bar.onpointermove = (/** @type {PointerEvent} */ e) => move(key, at.scoreAt(e.clientY - top()) + grip);
-    bar.onpointerup = bar.onpointercancel = () => {
-      bar.onpointermove = bar.onpointerup = bar.onpointercancel = null;
-      letGo(); // the bar keeps the focus, for up and down
-    };
+    pull(bar, event, e => move(key, at.scoreAt(e.clientY - top()) + grip), letGo); // the bar keeps the focus, for up and down
   }
   /** The bar whose handle is under a finger, though the finger is over a neighbour. */
   function handleAt(/** @type {PointerEvent} */ { clientX, clientY }) {
@@ -442,12 +436,17 @@ export default function (host, { meta, columns }, context) {
     if (clock.point?.causal) hide(true);
   };
   const onRight = (/** @type {any} */ { detail }) => detail?.causal && clock.step === CAUSAL && hide(true);
-  clock.addEventListener('step', onStep);
-  clock.addEventListener('covers', onPoint);
-  clock.addEventListener('right', onRight);
   state.read = Math.min(clock.step, tiles);
   now = outcome();
-  const view = canvasView(host, context, {
+  const view = handView(host, context, {
+    frames,
+    controls,
+    foot: [said, reset],
+    heard: { step: onStep, covers: onPoint, right: onRight },
+    end: () => {
+      stopReading();
+      loop.stop();
+    },
     title: `Row ${meta.row}, in your hand`,
     live: true,
     kinds: DRAG_KINDS,
@@ -465,22 +464,9 @@ export default function (host, { meta, columns }, context) {
       return at.height;
     },
     marks,
-    label: (/** @type {number} */ step) => `${frames[step].title}. ${frames[step].sentence}`,
   });
   host.querySelector('.sheet')?.append(bars);
-  host.append(element('div', { class: 'below-hand' }, controls, element('div', { class: 'of-hand' }, said, reset)));
   measure();
   arrive(clock.step, 'jump');
-  return {
-    draw: view.draw,
-    unmount() {
-      stopReading();
-      loop.stop();
-      clock.removeEventListener('step', onStep);
-      clock.removeEventListener('covers', onPoint);
-      clock.removeEventListener('right', onRight);
-      clock.tell('said', '');
-      view.unmount();
-    },
-  };
+  return view;
 }

@@ -1,8 +1,8 @@
 // One loop in three schedules: the pieces of a key tile on the units of an SM, and how long the tensor cores rest. The
 // reader drags the end of the copy or of the softmax. Bars follow from loop_rule.js and are called modelled. The run
 // beneath is recorded and never moves.
-import { canvasView } from '../core/canvas.js';
 import { calm, filled, makeLoop } from '../core/follow.js';
+import { handView, pull } from '../core/hand.js';
 import { button, element } from '../core/paint.js';
 import { at as along, diff } from '../core/tween.js';
 import { loopLayout, loopMarks } from './loop_marks.js';
@@ -175,16 +175,11 @@ export default function (host, { meta }, context) {
     const grip = element('div', { 'data-grip': name });
     grip.style.cursor = 'ew-resize';
     grip.onpointerdown = (/** @type {PointerEvent} */ event) => {
-      event.preventDefault();
-      grip.setPointerCapture(event.pointerId);
       const [from, held, scale] = [event.clientX, asked[name], nsOfPixel()];
-      grip.onpointermove = (/** @type {PointerEvent} */ { clientX }) => {
+      pull(grip, event, ({ clientX }) => {
         const ns = held + (clientX - from) * scale;
         change({ [name]: Math.max(50, Math.min(LONGEST[name], ns)) });
-      };
-      grip.onpointerup = grip.onpointercancel = () => {
-        grip.onpointermove = grip.onpointerup = grip.onpointercancel = null;
-      };
+      });
     };
     grips.append(grip);
   }
@@ -217,8 +212,12 @@ export default function (host, { meta }, context) {
     loop.wake();
   }
   const onStep = (/** @type {any} */ { detail }) => arrive(detail.why);
-  clock.addEventListener('step', onStep);
-  view = canvasView(host, context, {
+  view = handView(host, context, {
+    frames,
+    controls,
+    foot: [from],
+    heard: { step: onStep },
+    end: loop.stop,
     title: 'One loop, three schedules',
     live: true,
     layout: (/** @type {any} */ now) => {
@@ -228,19 +227,8 @@ export default function (host, { meta }, context) {
       return place().height;
     },
     marks,
-    label: (/** @type {number} */ step) => `${frames[step].title}. ${frames[step].sentence}`,
   });
   host.querySelector('.sheet')?.append(grips);
-  const foot = element('div', { class: 'of-hand' }, from);
-  host.append(element('div', { class: 'below-hand' }, controls, foot));
   arrive('jump');
-  return {
-    draw: view.draw,
-    unmount() {
-      loop.stop();
-      clock.removeEventListener('step', onStep);
-      clock.tell('said', '');
-      view.unmount();
-    },
-  };
+  return view;
 }

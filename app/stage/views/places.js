@@ -1,7 +1,7 @@
 // A thread loads numbers from its memories. Each number needs its recorded wait, on one scale, so it moves evenly and no
 // figure moves. At the last step the reader makes the data larger, and it spills into a farther memory.
-import { canvasView } from '../core/canvas.js';
 import { calm, makeLoop } from '../core/follow.js';
+import { handView } from '../core/hand.js';
 import { button, element } from '../core/paint.js';
 import { EASE } from '../core/tween.js';
 import { PLACES_KINDS, placesLayout, placesMarks } from './places_marks.js';
@@ -94,9 +94,12 @@ export default function (host, { meta }, context) {
   const onPoint = () => {
     if (clock.step === HAND && clock.point?.kind === 'size') change(clock.point.size);
   };
-  clock.addEventListener('step', onStep);
-  clock.addEventListener('covers', onPoint);
-  const view = canvasView(host, context, {
+  const view = handView(host, context, {
+    frames,
+    controls,
+    foot: [element('span', { class: 'from' }, meta.recorded)],
+    heard: { step: onStep, covers: onPoint },
+    end: loop.stop,
     title: 'Where bytes live',
     live: true,
     kinds: PLACES_KINDS,
@@ -110,25 +113,7 @@ export default function (host, { meta }, context) {
       else if (thing.level && levels[thing.level].now < step && step !== HAND) send([thing.level]);
       else return false;
     },
-    label: (/** @type {number} */ step) => `${frames[step].title}. ${frames[step].sentence}`,
   });
-  host.append(
-    element(
-      'div',
-      { class: 'below-hand' },
-      controls,
-      element('div', { class: 'of-hand' }, element('span', { class: 'from' }, meta.recorded)),
-    ),
-  );
   speak();
-  return {
-    draw: view.draw,
-    unmount() {
-      loop.stop();
-      clock.removeEventListener('step', onStep);
-      clock.removeEventListener('covers', onPoint);
-      clock.tell('said', '');
-      view.unmount();
-    },
-  };
+  return view;
 }

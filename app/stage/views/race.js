@@ -1,8 +1,8 @@
 // Two ways of attention over one memory. Its steps move the bytes of one length. In the reader's hand, one slider sets
 // the tokens. Bytes follow from race_rule.js and are called modelled. A recorded figure stands only at its own length,
 // mask and height of a tile, and never moves.
-import { canvasView } from '../core/canvas.js';
 import { calm, filled, Follower, makeLoop } from '../core/follow.js';
+import { handView } from '../core/hand.js';
 import { button, element, number } from '../core/paint.js';
 import { EASE } from '../core/tween.js';
 import { askingMarks, RACE_KINDS, raceLayout, raceMarks } from './race_marks.js';
@@ -232,8 +232,12 @@ export default function (host, { meta }, context) {
     speak();
   }
   const onStep = (/** @type {any} */ { detail }) => arrive(detail.step, detail.why);
-  clock.addEventListener('step', onStep);
-  const view = canvasView(host, context, {
+  const view = handView(host, context, {
+    frames,
+    controls,
+    foot: [element('span', {}, fill('job', { ...job })), element('span', { class: 'from' }, meta.recorded)],
+    heard: { step: onStep },
+    end: loop.stop,
     title: 'The race',
     live: true,
     kinds: RACE_KINDS,
@@ -245,21 +249,9 @@ export default function (host, { meta }, context) {
       phases[clock.step] === 'words'
         ? askingMarks(at, { asked, parts, words: meta.example, says: words.example })
         : raceMarks(at, { ...chosen, ...look(), drawn: 2 ** drawn.value }, paint),
-    label: (/** @type {number} */ step) => `${frames[step].title}. ${frames[step].sentence}`,
   });
-  const from = element('span', { class: 'from' }, meta.recorded),
-    foot = element('div', { class: 'of-hand' }, element('span', {}, fill('job', { ...job })), from);
-  host.append(element('div', { class: 'below-hand' }, controls, foot));
   arrive(clock.step, 'jump');
-  return {
-    draw: view.draw,
-    unmount() {
-      loop.stop();
-      clock.removeEventListener('step', onStep);
-      clock.tell('said', '');
-      view.unmount();
-    },
-  };
+  return view;
 }
 
 const ticked = (/** @type {number} */ tokens) => element('option', { value: Math.log2(tokens) });

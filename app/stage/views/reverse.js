@@ -1,7 +1,7 @@
 // The products of the forward in reverse, one a step, on the numbers of a tile: explainers/stories/backward/reverse.py.
 // A number under the hand shows the row and the column that made it.
-import { canvasView } from '../core/canvas.js';
 import { filled } from '../core/follow.js';
+import { handView } from '../core/hand.js';
 import { element, exact, matrixImage, rgb, short, signed, smallText, spanOf, theme, widest } from '../core/paint.js';
 import { reverseLayout, reverseMarks } from './reverse_marks.js';
 import { cut } from './reverse_rule.js';
@@ -83,7 +83,9 @@ export default function (host, { meta, columns: { numbers } }, context) {
     };
   };
 
-  const view = canvasView(host, context, {
+  const view = handView(host, context, {
+    frames: meta.frames,
+    foot: [element('span', {}, meta.gradient), element('span', { class: 'from' }, 'blue: below zero, orange: above')],
     title: 'In reverse',
     layout: (/** @type {any} */ size) => {
       at = reverseLayout(size, parts);
@@ -101,20 +103,6 @@ export default function (host, { meta, columns: { numbers } }, context) {
       if (told !== said) clock.tell('said', (said = told));
       return reverseMarks(at, meta, { step, paint, small, picked, image, value: valueOf, wide, grid });
     },
-    label: (/** @type {number} */ step) => `${meta.frames[step].title}. ${meta.frames[step].sentence}`,
   });
-  const foot = element(
-    'div',
-    { class: 'of-hand' },
-    element('span', {}, meta.gradient),
-    element('span', { class: 'from' }, 'blue: below zero, orange: above'),
-  );
-  host.append(element('div', { class: 'below-hand' }, foot));
-  return {
-    draw: view.draw,
-    unmount() {
-      clock.tell('said', '');
-      view.unmount();
-    },
-  };
+  return view;
 }

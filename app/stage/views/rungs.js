@@ -1,7 +1,7 @@
 // Our kernels from the first to the last next to their rivals: explainers/stories/timing/rungs.py. A problem has one
 // logarithmic scale. All times are recorded, and none moves on its way.
-import { canvasView } from '../core/canvas.js';
 import { filled } from '../core/follow.js';
+import { handView } from '../core/hand.js';
 import { button, element, short, widest } from '../core/paint.js';
 import { rungsLayout, rungsMarks, timeOf } from './rungs_marks.js';
 
@@ -122,8 +122,11 @@ export default function (host, { meta }, context) {
     if (clock.step !== HAND) [chosen, touched] = [{ problem: start.problem, rival: start.rival }, false];
     speak();
   }
-  clock.addEventListener('step', arrive);
-  const view = canvasView(host, context, {
+  const view = handView(host, context, {
+    frames: meta.frames,
+    controls,
+    foot: [from],
+    heard: { step: arrive },
     title: 'The ladder',
     layout: (/** @type {any} */ size) => {
       font = getComputedStyle(host).getPropertyValue('--st-font').trim() || 'sans-serif';
@@ -151,14 +154,6 @@ export default function (host, { meta }, context) {
       return true;
     },
   });
-  host.append(element('div', { class: 'below-hand' }, controls, element('div', { class: 'of-hand' }, from)));
   speak();
-  return {
-    draw: view.draw,
-    unmount() {
-      clock.removeEventListener('step', arrive);
-      clock.tell('said', '');
-      view.unmount();
-    },
-  };
+  return view;
 }

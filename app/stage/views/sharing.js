@@ -1,8 +1,8 @@
 // What shared KV heads save, and what they do not. The reader moves the number of KV heads. All bytes follow from
 // sharing_rule.js, with the sizes of a real model, and are called modelled.
-import { canvasView } from '../core/canvas.js';
 import { filled } from '../core/follow.js';
 import { makeGlide } from '../core/glide.js';
+import { handView } from '../core/hand.js';
 import { element } from '../core/paint.js';
 import { sharingLayout, sharingMarks } from './sharing_marks.js';
 
@@ -54,8 +54,12 @@ export default function (host, { meta }, context) {
     speak();
   }
   const onStep = (/** @type {any} */ { detail }) => arrive(detail.step, detail.why);
-  clock.addEventListener('step', onStep); // before the canvas draws the step
-  const view = canvasView(host, context, {
+  const view = handView(host, context, {
+    frames,
+    controls,
+    foot: [element('span', {}, meta.source), from],
+    heard: { step: onStep },
+    end: glide.stop,
     title: 'Grouped heads',
     live: true,
     layout: (/** @type {any} */ box) => {
@@ -67,25 +71,8 @@ export default function (host, { meta }, context) {
       const head = thing?.head ?? (thing?.request === 0 ? thing.store * (heads / now()) : null);
       return glide.pass(sharingMarks(at, { meta, kv: now(), reads: clock.step >= asks, head }, paint));
     },
-    label: (/** @type {number} */ step) => `${frames[step].title}. ${frames[step].sentence}`,
   });
-  host.append(
-    element(
-      'div',
-      { class: 'below-hand' },
-      controls,
-      element('div', { class: 'of-hand' }, element('span', {}, meta.source), from),
-    ),
-  );
   arrive(clock.step, 'jump');
   view.draw();
-  return {
-    draw: view.draw,
-    unmount() {
-      glide.stop();
-      clock.removeEventListener('step', onStep);
-      clock.tell('said', '');
-      view.unmount();
-    },
-  };
+  return view;
 }

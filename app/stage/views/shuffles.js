@@ -1,7 +1,7 @@
 // The few lanes that share a row: the registers of each, and the shuffles that carry the largest score to all of them.
 // Its steps follow the chosen row of the run. In the last one, a click makes another score the largest.
-import { canvasView } from '../core/canvas.js';
 import { filled } from '../core/follow.js';
+import { handView } from '../core/hand.js';
 import { button, element, exact } from '../core/paint.js';
 import { after, shufflesLayout, shufflesMarks } from './shuffles_marks.js';
 
@@ -76,9 +76,12 @@ export default function (host, { meta, columns }, context) {
     if (clock.step !== HAND) lifted = null;
     speak();
   };
-  clock.addEventListener('step', onStep);
 
-  const view = canvasView(host, context, {
+  const view = handView(host, context, {
+    frames,
+    controls: element('span', {}, words.hint),
+    foot: [said, reset],
+    heard: { step: onStep },
     title: 'Lanes of a row',
     layout: (/** @type {any} */ size) => {
       const { lanes } = state(0);
@@ -107,18 +110,8 @@ export default function (host, { meta, columns }, context) {
       }
       return what.said ?? '';
     },
-    label: (/** @type {number} */ step) => `${frames[step].title}. ${frames[step].sentence}`,
     click: choose,
   });
-  const hint = element('span', {}, words.hint);
-  host.append(element('div', { class: 'below-hand' }, hint, element('div', { class: 'of-hand' }, said, reset)));
   speak();
-  return {
-    draw: view.draw,
-    unmount() {
-      clock.removeEventListener('step', onStep);
-      clock.tell('said', '');
-      view.unmount();
-    },
-  };
+  return view;
 }

@@ -1,7 +1,7 @@
 // Reserved slots against pages, and then a token's place in pages: the reader drags along a sequence. The place follows
 // from slots_rule.js, with the block table of the run.
-import { canvasView } from '../core/canvas.js';
 import { makeGlide } from '../core/glide.js';
+import { handView, pull } from '../core/hand.js';
 import { element, number } from '../core/paint.js';
 import { slotsLayout, slotsMarks } from './slots_marks.js';
 import { placeOf } from './slots_rule.js';
@@ -76,13 +76,8 @@ export default function (host, { meta }, context) {
     return row * size + column;
   };
   grip.onpointerdown = (/** @type {PointerEvent} */ event) => {
-    event.preventDefault();
-    grip.setPointerCapture(event.pointerId);
+    pull(grip, event, e => choose(under(e)));
     choose(under(event));
-    grip.onpointermove = (/** @type {PointerEvent} */ e) => choose(under(e));
-    grip.onpointerup = grip.onpointercancel = () => {
-      grip.onpointermove = grip.onpointerup = grip.onpointercancel = null;
-    };
   };
 
   // ---- the canvas and the clock ----
@@ -94,8 +89,12 @@ export default function (host, { meta }, context) {
     speak();
   }
   const onStep = (/** @type {any} */ { detail }) => arrive(detail.step, detail.why);
-  clock.addEventListener('step', onStep); // before the canvas draws the step
-  const view = canvasView(host, context, {
+  const view = handView(host, context, {
+    frames,
+    controls,
+    foot: [from],
+    heard: { step: onStep },
+    end: glide.stop,
     title: 'Pages',
     live: true,
     layout: (/** @type {any} */ box) => {
@@ -113,19 +112,9 @@ export default function (host, { meta }, context) {
       if (thing.of !== name) return false;
       choose(thing.token);
     },
-    label: (/** @type {number} */ step) => `${frames[step].title}. ${frames[step].sentence}`,
   });
   host.querySelector('.sheet')?.append(grips);
-  host.append(element('div', { class: 'below-hand' }, controls, element('div', { class: 'of-hand' }, from)));
   arrive(clock.step, 'jump');
   view.draw();
-  return {
-    draw: view.draw,
-    unmount() {
-      glide.stop();
-      clock.removeEventListener('step', onStep);
-      clock.tell('said', '');
-      view.unmount();
-    },
-  };
+  return view;
 }

@@ -1,8 +1,8 @@
 // One block for a whole context against many blocks, with the run's partitions. In the hand, the reader chooses the
 // contexts: the times are recorded, and the blocks of each SM follow from split_rule.js.
-import { canvasView } from '../core/canvas.js';
 import { filled } from '../core/follow.js';
 import { makeGlide } from '../core/glide.js';
+import { handView } from '../core/hand.js';
 import { button, element, number, short } from '../core/paint.js';
 import { SPLIT_KINDS, splitLayout, splitMarks } from './split_marks.js';
 import { rates } from './split_rule.js';
@@ -91,9 +91,12 @@ export default function (host, { meta }, context) {
   const onPoint = () => {
     if (clock.point?.way) change(clock.point.way, ways[/** @type {typeof way} */ (clock.point.way)].length - 1);
   };
-  clock.addEventListener('step', onStep); // before the canvas draws the step
-  clock.addEventListener('covers', onPoint);
-  const view = canvasView(host, context, {
+  const view = handView(host, context, {
+    frames,
+    controls,
+    foot: [from],
+    heard: { step: onStep, covers: onPoint },
+    end: glide.stop,
     title: 'Partitions',
     live: true,
     kinds: SPLIT_KINDS,
@@ -103,19 +106,8 @@ export default function (host, { meta }, context) {
       return at.bottom;
     },
     marks,
-    label: (/** @type {number} */ step) => `${frames[step].title}. ${frames[step].sentence}`,
   });
-  host.append(element('div', { class: 'below-hand' }, controls, element('div', { class: 'of-hand' }, from)));
   arrive(clock.step, 'jump');
   view.draw();
-  return {
-    draw: view.draw,
-    unmount() {
-      glide.stop();
-      clock.removeEventListener('step', onStep);
-      clock.removeEventListener('covers', onPoint);
-      clock.tell('said', '');
-      view.unmount();
-    },
-  };
+  return view;
 }
