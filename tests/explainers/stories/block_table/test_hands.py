@@ -36,16 +36,11 @@ def test_the_times_are_those_of_equal_recorded_problems():
     assert True in wins and False in wins  # the reader can find both
 
 
-def bytes_of_kv(problem):
-    return sum(size for tensor, size in problem.work.touched.items() if tensor in ("k_cache", "v_cache"))
-
-
 def test_the_blocks_are_those_of_the_launches_and_every_sm_gets_its_share():
     found = split.recorded(V1, V2)
     for one in [*found["longer"], *found["more"]]:
         lengths = (one["tokens"],) * one["contexts"]
         problem = PagedProblem(context_lens=lengths, num_heads=32, num_kv_heads=8, head_dim=128, dtype="float16")
-        assert one["asked"] == 4 * bytes_of_kv(problem)  # 4 query heads walk each KV head
         settings = {V1: (), V2: (("PARTITION", found["size"]),)}
         for name, blocks in zip((V1, V2), one["blocks"]):
             launch = Request(KERNELS[name], problem, settings[name]).plan.launches[0]
