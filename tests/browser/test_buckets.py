@@ -29,14 +29,13 @@ def test_the_width_of_a_row_says_its_turns_and_their_reason(visit):
     page.keyboard.press("ArrowLeft")  # and stays its own
     expect(headline(page)).to_contain_text("38 and 32 share the factor 2")
     assert page.evaluate("window.clock.step") == 3
-    expect(page.locator(".of-hand")).to_contain_text(
-        re.compile(r"times as fast \(recorded on .*modelled: bank = word number mod 32")
-    )
+    expect(page.locator(".of-hand")).to_contain_text(re.compile(r"times as fast \(recorded on .*All else: modelled"))
+    expect(page.locator(".wg .provenance")).to_have_text("modelled")
 
 
 def test_the_switch_says_that_it_changes_the_width(visit):
     page = visit(PICTURE.replace("step=4", "step=5"))
-    expect(headline(page)).to_have_text("The other cure adds no word: switch XOR on.")
+    expect(headline(page)).to_have_text("The other cure reorders each row and adds no word: switch XOR.")
     page.locator(".hands input.wide").fill("33")
     page.locator(".hands input[type=checkbox]").check()
     expect(headline(page)).to_have_text("XOR needs no padding: the rows have 32 words now. 1 turn.")

@@ -294,7 +294,7 @@ function merge(made, at, { parts, m, l, v1_l }, phase, paint) {
       ...{ fill: COLOURS.P, ease: 'both', span: [0.4 + turn, 0.7 + turn], out: GOES, ...thing },
       enter: { rect: [columns.sum, y, wide, high], alpha: 0 },
     });
-    if (wide > 0.9 * em)
+    if (wide > 0.55 * em)
       made.text(`share ${n} is`, [left + wide / 2, bar.y + bar.h / 2 + 0.35 * em], `${n}`, {
         ...{ fill: '#fff', bold: true, align: 'center', span: [0.9, 1], out: GOES },
       });
