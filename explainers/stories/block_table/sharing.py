@@ -1,7 +1,7 @@
-"""The picture `sharing`: the KV heads that query heads share, and what sharing saves: bytes, reads, time, no arithmetic.
+"""The picture `sharing`: the KV heads that query heads share, what sharing saves, and what it does not.
 
-The sizes are a real model's. Bytes and products follow from the rule of app/stage/views/sharing_rule.js, which a test compares
-with the runs.
+The sizes are a real model's. Bytes and products follow from the rule of app/stage/views/sharing_rule.js, which a test
+compares with the runs.
 """
 
 import json
@@ -31,7 +31,8 @@ class SharingMeta(TypedDict):
     kv: KV heads at each step.
     choices: numbers of KV heads for the reader.
     source: of the sizes, in words.
-    us: KV heads -> recorded µs of a kernel that reads once for a group. times: their source, in words. Empty without recordings.
+    us: KV heads -> recorded µs of a kernel that reads once for a group. times: their source, in words. Empty without
+        recordings.
     words: the sentences under a hand. {name} stands for a value.
     """
 
@@ -68,7 +69,8 @@ def view() -> stage.View:
         "times": WORDS.say("sharing_times", timed) if timed else "",
         "words": WORDS.table("sharing"),
     }
-    more = {"clock": True, "state": [], "provenance": {"label": "modelled", "said": f"{meta['source']}. {meta['times']}"}}
+    source = {"label": "modelled", "said": f"{meta['source']}. {meta['times']}"}
+    more = {"clock": True, "state": [], "provenance": source}
     return stage.View("sharing", "sharing", "Grouped heads", {**meta, **more})
 
 
