@@ -149,7 +149,9 @@ export default function (host, { meta }, context) {
       tallest = next > 0 && next < 8 ? first + next - 1 : first, // the last of a few towers side by side
       reads = motion?.kind === 'read',
       sticks = drawn.out > 0, // then the words are still where they were
-      turns = motion?.kind === 'topple' && !sticks ? now.turns : Math.round(top); // never a number between two
+      refills = motion?.kind === 'rain' && clock.step === TURNS, // after the banks gave their words
+      whole = reads || refills || (motion?.kind === 'topple' && !sticks), // never a number between two
+      turns = whole && !reads ? now.turns : Math.round(top);
     return bucketsMarks(
       at,
       {
@@ -160,7 +162,7 @@ export default function (host, { meta }, context) {
           tallest,
           blocks: [...blocks.values()].map(one => ({ ...one, late: !asks && (sticks ? one.was : one.late) })),
         },
-        top: reads ? now.turns : top,
+        top: reads || refills ? now.turns : top,
         says: reads ? `turn ${turns} of ${now.turns}` : turns ? plural(turns) : '',
         bad: turns > 1,
         lane: thing?.lane ?? null,

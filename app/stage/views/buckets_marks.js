@@ -12,7 +12,7 @@ const OVER = 1.6; // banks of room on the right, for padding that sticks out
 export function bucketsLayout({ width, height, em }) {
   const narrow = width < 600,
     size = narrow || height < 340 ? em : Math.max(1.1 * em, Math.min(height / 36, width / 72)),
-    left = (narrow ? 2.6 : 6.4) * size,
+    left = (narrow ? 2.6 : 6.1) * size,
     head = 1.9 * size,
     numbers = 1.4 * size, // of the banks, below
     free = Math.max(4 * em, height - 2 * head - numbers),
@@ -24,6 +24,7 @@ export function bucketsLayout({ width, height, em }) {
   return {
     ...{ width, em: size, narrow, left, head, numbers, pitch, memory, piles, floor, layer },
     cell: Math.max(2, pitch - (narrow ? 1 : 3)),
+    every: pitch < 1.25 * size ? 4 : 1, // bank with a number
     x: (/** @type {number} */ bank) => left + bank * pitch,
     /** Where the line of a word is: with longer rows memory has more lines. */
     wordY: (/** @type {number} */ word, /** @type {number} */ rowWidth) =>
@@ -79,7 +80,7 @@ export function bucketsMarks(at, now, paint) {
     [at.left, 0.68 * at.head],
     at.narrow
       ? 'tile in shared memory'
-      : 'a tile in shared memory: 32 rows of words (4 bytes). The darker, the later in its row',
+      : 'a tile in shared memory: 32 rows of words (4 bytes), each row darker to its end',
     {
       bold: true,
     },
@@ -167,12 +168,12 @@ function addBanks(made, at, now, paint) {
     made.rect(`bank ${bank}`, [at.x(bank), piles.y, cell, piles.h], {
       ...{ fill: paint.panel, datum: { kind: 'bank', bank }, tip: `bank ${bank}` },
     });
-    if (!(bank % (at.narrow || at.pitch < 1.4 * em ? 4 : 1)))
+    if (!(bank % at.every))
       made.text(`bank ${bank} is`, [at.x(bank) + cell / 2, at.floor + 1.1 * em], `${bank}`, { align: 'center' });
   }
   made.add('floor', 'line', [at.left, at.floor, BANKS * at.pitch, 0], { stroke: PALETTE.axis, width: 1.5 });
   if (now.asks) {
-    const every = at.narrow || at.pitch < 1.6 * em ? 4 : 1,
+    const { every } = at,
       step = Math.min(2 * em, piles.h / 8),
       top = piles.y + 1.4 * em;
     for (let bank = 0; bank < BANKS; bank += every) {

@@ -114,13 +114,14 @@ export function sharingMarks(at, { meta, step, kv, head }, paint) {
       });
     }
   const room = amount(most, UNITS, 3),
+    others = group === 2 ? '2: another request' : `2 to ${group}: other requests`,
     fits = group === 1 ? 'one request fits' : `${group} requests fit`;
   made.text(
     `memory ${group}`,
     [0, top + high + 1.2 * em],
     narrow
       ? `Memory, ${room}: ${fits}`
-      : `Memory, ${room}: ${fits}, of ${number(tokens)} tokens${group > 1 ? '. Pale: KV heads of the other requests' : ''}`,
+      : `Memory, ${room}: ${fits}, of ${number(tokens)} tokens${group > 1 ? `. ${others}` : ''}`,
     { bold: true, out: GOES, span: [0.1, 0.3] },
   );
   lines.forEach((line, n) => saved(made, at, line, top + high + 2.4 * em + n * at.line, step > 0, paint));

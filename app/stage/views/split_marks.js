@@ -19,8 +19,8 @@ export function splitLayout({ width, height, em }, { parts, tokens }) {
     second = gap + bar + 2 * em + gap,
     clamp = (/** @type {number} */ free, /** @type {number} */ most) =>
       Math.max(1.5 * em, Math.min(most * em, free / parts.length)),
-    race = { y: second, pitch: clamp(height - second - 0.4 * em, 3.4) },
-    rows = { y: gap, pitch: clamp(height - gap - 9.5 * em, 3) },
+    race = { y: second, pitch: clamp(height - second - 0.4 * em, 5) },
+    rows = { y: gap, pitch: clamp(height - gap - 9.5 * em, 4.2) },
     end = rows.y + parts.length * rows.pitch + 0.4 * em,
     longest = (Math.max(...parts.map(({ first, end: last }) => last - first)) * width) / tokens,
     // the columns of a part: its max, its output, its weight, its sum
@@ -33,7 +33,7 @@ export function splitLayout({ width, height, em }, { parts, tokens }) {
   return {
     ...{ width, em, narrow, bar, gap, times, race, rows, columns: { max, output, weight, sum }, unit, half },
     merge: { y: end, h: Math.max(9 * em, Math.min(11 * em, height - end - 4)) },
-    row: Math.max(2.2 * em, Math.min(4 * em, (height - times - 6.5 * em) / 5)),
+    row: Math.max(2.2 * em, Math.min(5.5 * em, (height - times - 6.5 * em) / 5)),
     bottom: Math.max(race.y + parts.length * race.pitch + 4, end + 9 * em + 2, 2 * half),
   };
 }
@@ -163,15 +163,15 @@ function whole(made, at, meta, phase, paint) {
 /** V2's blocks: each walks its own tokens, and then has its own max, output and sum. */
 /** @type {(made: Marks, at: Layout, meta: block_table.SplitMeta, phase: string, paint: Paint) => void} */
 function cut(made, at, meta, phase, paint) {
-  const { tokens, parts, size } = meta,
+  const { tokens, parts, size, sms } = meta,
     { em, narrow, width, gap, columns } = at,
     races = phase === 'race',
     { y, pitch } = races ? at.race : at.rows,
-    high = pitch - Math.max(4, 0.16 * pitch),
+    tall = pitch - Math.max(4, 0.16 * pitch),
     scale = width / tokens,
     own = parts[0].end - parts[0].first,
     done = own * scale,
-    lines = parts.map((_, n) => y + n * pitch + high / 2 + 0.35 * em);
+    lines = parts.map((_, n) => y + n * pitch + tall / 2 + 0.35 * em);
   made.text(
     `V2 is ${races}`,
     [0, y - 0.6 * em],
@@ -181,7 +181,7 @@ function cut(made, at, meta, phase, paint) {
     { bold: true, out: GOES, span: COMES },
   );
   parts.forEach(({ first, end, ...part }, n) => {
-    const rect = [0, y + n * pitch, (end - first) * scale, high],
+    const rect = [0, y + n * pitch, (end - first) * scale, tall],
       tip = `V2's block ${n}, tokens ${first} to ${end - 1}`;
     walk(made, `V2 ${n}`, rect, [0, (end - first) / tokens], races ? phase : '', paint, tip);
     if (rect[2] > 2.4 * em)
@@ -217,13 +217,35 @@ function cut(made, at, meta, phase, paint) {
       ...{ bold: true, fill: PALETTE.wrong, size: 1.1 * em, span: [0.16, 0.22], out: GOES },
     },
   );
-  if (narrow || size === own) return;
-  [`Here a part has ${own} tokens, so that you see ${parts.length}.`, `In the recorded times it has ${size}.`].forEach(
-    (text, n) =>
-      made.text(`size ${n}`, [columns.max + 12 * em, lines[Math.min(3, parts.length - 1)] + 1.5 * n * em], text, {
-        ...{ out: GOES, span: [0.3, 0.4], size: 1.1 * em },
-      }),
-  );
+  if (narrow) return;
+  // the SMs that a query head keeps busy
+  const left = columns.max + 9.5 * em,
+    high = (parts.length * pitch - 8 * em) / 2,
+    of = [Math.min(width - left - 2, (high * 22) / 6), high];
+  [1, parts.length].forEach((busy, n) => {
+    const from = y + n * (high + 2.4 * em),
+      fills = Array.from({ length: sms }, (_, sm) => rgb(sm < busy ? PALETTE.kernels[n] : paint.panel));
+    made.text(
+      `V${n + 1} busy is`,
+      [left, from + em],
+      `V${n + 1}, one query head: ${busy} of ${sms} SMs busy${n ? '' : ' (processors of the GPU)'}`,
+      {
+        ...{ bold: true, out: GOES, span: [0.2, 0.3] },
+      },
+    );
+    made.add(`V${n + 1} busy`, 'cells', [left, from + 1.5 * em, of[0], of[1]], {
+      ...{ columns: 22, fills, border: paint.border, bordered: [`${rgb(paint.panel)}`], out: GOES, span: [0.2, 0.3] },
+    });
+  });
+  if (size !== own)
+    made.text(
+      'size',
+      [left, y + parts.length * pitch - 1.2 * em],
+      `Here a part has ${own} tokens, in the recorded times ${size}.`,
+      {
+        ...{ out: GOES, span: [0.3, 0.4] },
+      },
+    );
 }
 
 /** What the second kernel does with the parts: each sum counts by its weight, and the sums become one. */
