@@ -12,7 +12,7 @@ const OVER = 1.6; // banks of room on the right, for padding that sticks out
 export function bucketsLayout({ width, height, em }) {
   const narrow = width < 600,
     size = narrow || height < 340 ? em : Math.max(1.1 * em, Math.min(height / 36, width / 72)),
-    left = (narrow ? 2.6 : 6.1) * size,
+    left = (narrow ? 2.6 : 6.6) * size,
     head = 1.9 * size,
     numbers = 1.4 * size, // of the banks, below
     free = Math.max(4 * em, height - 2 * head - numbers),
@@ -80,7 +80,7 @@ export function bucketsMarks(at, now, paint) {
     [at.left, 0.68 * at.head],
     at.narrow
       ? 'tile in shared memory'
-      : 'a tile in shared memory: 32 rows of words (4 bytes), each row darker to its end',
+      : `a tile in shared memory: 32 rows of words (4 bytes)${now.asks ? ', each row darker to its end' : ''}`,
     {
       bold: true,
     },
@@ -179,7 +179,7 @@ function addBanks(made, at, now, paint) {
     for (let bank = 0; bank < BANKS; bank += every) {
       for (let row = 0; row < RULE; row++)
         made.text(`in bank ${bank} ${row}`, [at.x(bank) + cell / 2, top + row * step], `${bank + row * BANKS}`, {
-          ...{ align: 'center', bold: true, fill: paint.primary },
+          ...{ align: 'center', fill: paint.primary },
         });
       made.text(`in bank ${bank} more`, [at.x(bank) + cell / 2, top + RULE * step], '…', { align: 'center' });
     }

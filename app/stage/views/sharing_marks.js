@@ -12,6 +12,7 @@ const UNITS = [
   [1, 'bytes'],
 ];
 const LINES = [2, 2, 3, 5, 5]; // of what is saved, at each step
+const LATER = [0.4, 1]; // what changes its size
 const GOES = [0, 0.1]; // what leaves is gone before anything else moves
 
 /** @param {{width: number, height: number, em: number}} size of the pane @param {number} heads */
@@ -81,7 +82,7 @@ export function sharingMarks(at, { meta, step, kv, head }, paint) {
   for (let request = 0; request < group; request++)
     for (let n = 0; n < kv; n++) {
       const x = columnOf(request, n) * pitch,
-        id = `kv ${request} ${n}`,
+        id = `column ${columnOf(request, n)}`, // it stays, whose ever its KV head is
         readers = group === 1 ? `query head ${n}` : `query heads ${n * group} to ${(n + 1) * group - 1}`,
         tip = request ? `KV head ${n} of request ${request + 1}` : `KV head ${n}: K and V, read by ${readers}`,
         halves = request ? ['other'] : ['K', 'V'];
@@ -91,13 +92,13 @@ export function sharingMarks(at, { meta, step, kv, head }, paint) {
         made.rect(`${id} ${cache}`, rect, {
           fill: request ? blend(rgb(others), rgb(paint.background), 0.35) : COLOURS[cache],
           alpha: !request && head !== null && Math.floor(head / group) !== n ? 0.35 : 1,
-          ...{ datum: { request, store: n, cache }, tip, ease: 'both', out: request ? GOES : [0, 0.5] },
+          ...{ datum: { request, store: n, cache }, tip, ease: 'both', out: [0, 0.4] },
           enter: { rect: [rect[0], rect[1] + (request ? high : 0), rect[2], 0], alpha: 0 },
-          span: request ? [0.5, 1] : [0, 0.5],
+          span: LATER,
         });
         if (labelled && group < 100)
           made.text(
-            `${id} ${cache} is`,
+            `${id} ${cache} of ${request} is`,
             [x + pitch / 2 - 1, rect[1] + rect[3] / 2 + 0.35 * size],
             request ? `${request + 1}` : cache,
             {
@@ -122,7 +123,7 @@ export function sharingMarks(at, { meta, step, kv, head }, paint) {
     narrow
       ? `Memory, ${room}: ${fits}`
       : `Memory, ${room}: ${fits}, of ${number(tokens)} tokens${group > 1 ? `. ${others}` : ''}`,
-    { bold: true, out: GOES, span: [0.1, 0.3] },
+    { bold: true, out: GOES, span: LATER, ease: 'both' },
   );
   lines.forEach((line, n) => saved(made, at, line, top + high + 2.4 * em + n * at.line, step > 0, paint));
   return made.list;
@@ -173,12 +174,12 @@ function saved(made, at, { id, said, value, of, text, fill }, top, shares, paint
     bar = { y: narrow ? top + 1.3 * em : top, h: 1.15 * em },
     line = bar.y + 0.95 * em,
     less = value === null ? 1 : of / value,
-    comes = { out: GOES, span: [0.5, 0.8] };
+    comes = { out: GOES, span: LATER, ease: 'both' };
   made.text(`${id} is`, [0, narrow ? top + em : line], said, { bold: true, ...comes });
   made.rect(`${id} of`, [left, bar.y, room, bar.h], { fill: paint.panel, stroke: paint.border, ...comes });
   made.rect(`${id} bar`, [left, bar.y, value === null ? 0 : Math.max(2, (room * value) / of), bar.h], {
     ...{ fill, ease: 'both', datum: { part: 'size', size: id }, out: GOES, enter: { rect: [left, bar.y, 0, bar.h] } },
-    ...{ span: [0.4, 0.9], tip: `${said}: ${value === null ? text : id === 'time' ? text : number(value)}` },
+    ...{ span: LATER, tip: `${said}: ${value === null ? text : id === 'time' ? text : number(value)}` },
   });
   made.text(`${id} has ${text}`, [left + room + 0.7 * em, line], text, { bold: true, ...comes });
   if (shares && value !== null)

@@ -340,8 +340,9 @@ function merge(made, at, { parts, m, l, v1_l }, phase, paint) {
 
 /** Recorded times, and the blocks of each SM. */
 /** @type {(made: Marks, at: Layout, meta: block_table.SplitMeta, timed: block_table.Timed, longest: number, paint: Paint) => void} */
-function chips(made, at, { sms, size }, { us, blocks }, longest, paint) {
+function chips(made, at, { sms, size }, { us, blocks, contexts }, longest, paint) {
   const { em, width, half, narrow } = at,
+    [few, many] = blocks,
     slower = us.indexOf(Math.max(...us));
   ['V1', 'V2'].forEach((id, n) => {
     const y = n * half,
@@ -364,11 +365,12 @@ function chips(made, at, { sms, size }, { us, blocks }, longest, paint) {
     made.text(`${id} takes`, [wide + 0.7 * em, time.y + 2 * em], `${short(us[n], 3)} µs`, {
       ...{ bold: true, size: 1.5 * em, fill: n === slower ? PALETTE.wrong : paint.text, ease: 'both', out: GOES },
     });
-    const says = each ? `about ${each} for each` : 'most have none';
+    const says = each ? `about ${each} for each` : 'most have none',
+      of = `${contexts} context${contexts > 1 ? 's' : ''} × ${few / contexts} query heads${n ? ` × ${many / few} parts` : ''} = `;
     made.text(
       `${id} work`,
       [0, stacks[1] - 0.6 * em],
-      `${number(blocks[n])} blocks on ${sms} ${narrow ? 'SMs' : 'SMs (processors of the GPU)'}: ${says}`,
+      `${narrow ? '' : of}${number(blocks[n])} blocks on ${sms} SMs: ${says}`,
       { out: GOES, span: COMES },
     );
     made.add(`${id} sms`, 'stacks', stacks, {
