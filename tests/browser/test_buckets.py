@@ -33,7 +33,7 @@ def test_the_width_of_a_row_says_its_turns_and_their_reason(visit):
 
 def test_the_switch_says_that_it_changes_the_width(visit):
     page = visit(PICTURE.replace("step=4", "step=5"))
-    expect(headline(page)).to_have_text("The other cure reorders each row and adds no word: switch XOR.")
+    expect(headline(page)).to_have_text("The other cure adds no word: switch XOR on.")
     page.locator(".hands input.wide").fill("33")
     page.locator(".hands input[type=checkbox]").check()
     expect(headline(page)).to_have_text("XOR needs no padding: the rows have 32 words now. 1 turn.")

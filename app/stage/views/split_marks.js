@@ -1,4 +1,4 @@
-// The picture of one block against many, as marks. The bars have one axis: a token walked by a block is as wide in each.
+// The picture of one block against many, as marks. The bars have one axis: a token walked by a block is as wide in all.
 import { Marks } from '../core/kinds.js';
 import { blend, COLOURS, number, PALETTE, rgb, short } from '../core/paint.js';
 import { spread } from './split_rule.js';
