@@ -12,7 +12,8 @@ const UNITS = [
   [1, 'bytes'],
 ];
 const LINES = [2, 2, 3, 5, 5]; // of what is saved, at each step
-const LATER = [0.4, 1]; // what changes its size
+const LATER = [0.3, 0.8], // what changes its size
+  LAST = [0.8, 1]; // and what is new
 const GOES = [0, 0.1]; // what leaves is gone before anything else moves
 
 /** @param {{width: number, height: number, em: number}} size of the pane @param {number} heads */
@@ -125,7 +126,16 @@ export function sharingMarks(at, { meta, step, kv, head }, paint) {
       : `Memory, ${room}: ${fits}, of ${number(tokens)} tokens${group > 1 ? `. ${others}` : ''}`,
     { bold: true, out: GOES, span: LATER, ease: 'both' },
   );
-  lines.forEach((line, n) => saved(made, at, line, top + high + 2.4 * em + n * at.line, step > 0, paint));
+  lines.forEach((line, n) =>
+    saved(
+      made,
+      at,
+      line,
+      top + high + 2.4 * em + n * at.line,
+      { shares: step > 0, fresh: n >= (LINES[step - 1] ?? 0) },
+      paint,
+    ),
+  );
   return made.list;
 }
 
@@ -165,21 +175,21 @@ function ledger({ heads, us, ...model }, { held, asked, products }, kv) {
 }
 
 /** A line of what a request costs: a bar in the outline of the one without sharing, and how many times less it is. */
-/** @type {(made: Marks, at: ReturnType<typeof sharingLayout>, line: ReturnType<typeof ledger>[number], top: number, shares: boolean,
+/** @type {(made: Marks, at: ReturnType<typeof sharingLayout>, line: ReturnType<typeof ledger>[number], top: number, now: {shares: boolean, fresh: boolean},
  *   paint: Paint) => void} */
-function saved(made, at, { id, said, value, of, text, fill }, top, shares, paint) {
+function saved(made, at, { id, said, value, of, text, fill }, top, { shares, fresh }, paint) {
   const { em, width, narrow } = at,
     left = narrow ? 1 : 19.5 * em,
     room = width - left - (narrow ? 11 : 13) * em,
     bar = { y: narrow ? top + 1.3 * em : top, h: 1.15 * em },
     line = bar.y + 0.95 * em,
     less = value === null ? 1 : of / value,
-    comes = { out: GOES, span: LATER, ease: 'both' };
+    comes = { out: GOES, span: fresh ? LAST : LATER, ease: 'both' };
   made.text(`${id} is`, [0, narrow ? top + em : line], said, { bold: true, ...comes });
   made.rect(`${id} of`, [left, bar.y, room, bar.h], { fill: paint.panel, stroke: paint.border, ...comes });
   made.rect(`${id} bar`, [left, bar.y, value === null ? 0 : Math.max(2, (room * value) / of), bar.h], {
     ...{ fill, ease: 'both', datum: { part: 'size', size: id }, out: GOES, enter: { rect: [left, bar.y, 0, bar.h] } },
-    ...{ span: LATER, tip: `${said}: ${value === null ? text : id === 'time' ? text : number(value)}` },
+    ...{ span: fresh ? LAST : LATER, tip: `${said}: ${value === null ? text : id === 'time' ? text : number(value)}` },
   });
   made.text(`${id} has ${text}`, [left + room + 0.7 * em, line], text, { bold: true, ...comes });
   if (shares && value !== null)
