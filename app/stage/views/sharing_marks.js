@@ -175,8 +175,8 @@ function ledger({ heads, us, ...model }, { held, asked, products }, kv) {
 }
 
 /** A line of what a request costs: a bar in the outline of the one without sharing, and how many times less it is. */
-/** @type {(made: Marks, at: ReturnType<typeof sharingLayout>, line: ReturnType<typeof ledger>[number], top: number, now: {shares: boolean, fresh: boolean},
- *   paint: Paint) => void} */
+/** @type {(made: Marks, at: ReturnType<typeof sharingLayout>, line: ReturnType<typeof ledger>[number], top: number,
+ *   now: {shares: boolean, fresh: boolean}, paint: Paint) => void} */
 function saved(made, at, { id, said, value, of, text, fill }, top, { shares, fresh }, paint) {
   const { em, width, narrow } = at,
     left = narrow ? 1 : 19.5 * em,

@@ -66,7 +66,8 @@ const GOES = [0, 0.06], // what leaves is gone before anything else moves
   COMES = [0.08, 0.2];
 
 /** K, then V, of some tokens: where a block walks, and how far it is. */
-/** @type {(made: Marks, id: string, rect: number[], span: number[], moves: string, paint: Paint, tip: string) => void} */
+/** @type {(made: Marks, id: string, rect: number[], span: number[], moves: string, paint: Paint, tip: string) =>
+ *   void} */
 function walk(made, id, [x, y, w, h], span, moves, paint, tip) {
   ['K', 'V'].forEach((cache, n) => {
     const rect = [x + (n * w) / 2, y, w / 2 - 1, h],
@@ -96,7 +97,7 @@ function many(made, at, { more, sms }, paint) {
     [0, times],
     narrow
       ? 'V1 with more blocks, recorded times'
-      : `Time of more and more such blocks, of ${number(first.tokens)} tokens each, on a GPU with ${sms} SMs (processors)`,
+      : `Time of more and more such blocks, of ${number(first.tokens)} tokens, on a GPU with ${sms} SMs (processors)`,
     { bold: true, out: GOES, span: COMES },
   );
   more.forEach(({ us: [us], blocks: [blocks] }, n) => {
