@@ -86,7 +86,7 @@ def view(data: Names, kernels: tuple[str, str]) -> stage.View:
         "size": found.get("size", data["size"]),
         "source": WORDS.say("split_source", found) if found else "",
         "times": WORDS.say("split_times", found) if found else "",
-        "ran": WORDS.say("split_ran", data),
+        "ran": WORDS.say("split_ran", {**data, "recorded": found.get("size", data["size"])}),
         "provenances": [],
         "words": WORDS.table("split"),
     }
