@@ -2,7 +2,7 @@
 // areas, four numbers of a row as bars, two bars of time, or the tiles of the block's loop. Places only.
 import { Marks } from '../core/kinds.js';
 import { filled } from '../core/follow.js';
-import { COLOURS, short, smallText } from '../core/paint.js';
+import { blend, COLOURS, rgb, short, smallText } from '../core/paint.js';
 import { wrapped } from '../core/wrapped.js';
 import { cut } from './reverse_rule.js';
 
@@ -354,7 +354,7 @@ function addBars(made, at, meta, { step, paint, small, wide, value }, tile) {
     // one score grows: so does its weight, and the sum of the row stays 1
     grown = weights.indexOf(Math.max(...weights)),
     sum = 1 + weights[grown] * (Math.exp(GROWS) - 1),
-    shares = weights.map((one, n) => (one * (n === grown ? Math.exp(GROWS) : 1)) / sum);
+    after = (weights[grown] * Math.exp(GROWS)) / sum;
   made.text(
     'bars of',
     [left, top + 1.2 * em, width],
@@ -363,7 +363,7 @@ function addBars(made, at, meta, { step, paint, small, wide, value }, tile) {
       bold: true,
     },
   );
-  /** @typedef {{part: string, title: string, note?: string, values: number[], before?: number[], line?: number, zero?: number, said: (n: number) => string}} Group */
+  /** @typedef {{part: string, title: string, note?: string, values: number[], line?: number, zero?: number, said: (n: number) => string}} Group */
   const weight = { part: 'P', title: 'P', values: weights, said: (/** @type {number} */ n) => few(weights[n]) },
     change = {
       ...{ part: 'dP', title: less ? words.times : 'dP', values: changes },
@@ -384,18 +384,7 @@ function addBars(made, at, meta, { step, paint, small, wide, value }, tile) {
             },
           ]
         : phase === 'share'
-          ? [
-              {
-                ...{
-                  part: 'P',
-                  title: filled(words.shares, { key: keys[grown], more: GROWS }),
-                  values: shares,
-                  before: weights,
-                },
-                said: n => few(shares[n]),
-              },
-              change,
-            ]
+          ? []
           : less
             ? [
                 weight,
@@ -409,9 +398,9 @@ function addBars(made, at, meta, { step, paint, small, wide, value }, tile) {
       0,
       changes.findIndex(one => Math.abs(one) === most),
     );
-  groups.forEach(({ part, title, note, values, before, line, zero = 0, said }, g) => {
+  groups.forEach(({ part, title, note, values, line, zero = 0, said }, g) => {
     const x = left + g * (each + sign),
-      all = [...values, ...(before ?? []), line ?? 0, 0],
+      all = [...values, line ?? 0, 0],
       [low, high_] = [Math.min(...all), Math.max(...all)],
       y = (/** @type {number} */ one) => up + ((down - up) * (high_ - one)) / (high_ - low),
       step = each / values.length;
@@ -424,8 +413,7 @@ function addBars(made, at, meta, { step, paint, small, wide, value }, tile) {
     values.forEach((one, n) => {
       const [from, to] = [y(zero), y(one)],
         box = [x + (n + 0.2) * step, Math.min(from, to), 0.6 * step, Math.max(1, Math.abs(to - from))],
-        middle = x + (n + 0.5) * step,
-        over = before && before[n] > one ? y(before[n]) : to;
+        middle = x + (n + 0.5) * step;
       made.text(`bars ${part} key ${n}`, [middle, top + high - 0.3 * em, step], `${narrow ? '' : 'key '}${keys[n]}`, {
         ...{ align: 'center', size: smallText(em), alpha: 0.75 },
       });
@@ -433,11 +421,7 @@ function addBars(made, at, meta, { step, paint, small, wide, value }, tile) {
         ...{ fill: COLOURS[part === 'P' ? 'P' : part === 'dP' ? 'O' : 'S'], ease: 'both' },
         enter: { rect: [box[0], from, box[2], 0] },
       });
-      if (before)
-        made.rect(`bars ${part} before ${n}`, [box[0], y(before[n]), box[2], from - y(before[n])], {
-          ...{ stroke: paint.text, dash: [4, 3], width: 1.5 },
-        });
-      made.text(`bars ${part} value ${n}`, [middle, over <= from ? over - 0.35 * em : to + 1.05 * em, step], said(n), {
+      made.text(`bars ${part} value ${n}`, [middle, to < from ? to - 0.35 * em : to + 1.05 * em, step], said(n), {
         ...{ align: 'center', size, bold: true, ease: 'both' },
       });
     });
@@ -452,16 +436,39 @@ function addBars(made, at, meta, { step, paint, small, wide, value }, tile) {
   const about = {
       ...{ key: keys[named], change: signed(changes[named] / 100, 3) },
       ...(phase === 'share' && {
-        ...{ key: keys[grown], before: few(weights[grown]), after: few(shares[grown]) },
-        percent: Math.round(100 / sum),
+        ...{ key: keys[grown], before: few(weights[grown]), after: few(after) },
+        ...{ percent: Math.round(100 / sum), more: GROWS },
       }),
     },
-    is = groups.length < 3 && words[`${phase === 'weights' ? 'lse' : phase}_is`];
+    is = !less && words[`${phase === 'weights' ? 'lse' : phase}_is`];
   if (is) {
     const x = left + 2 * (each + sign);
     wrapped(filled(is, about), each, 8, (/** @type {string} */ text) => wide(text)).forEach((text, n) =>
       made.text(`bars say ${n}`, [x, up + (0.2 + 1.35 * n) * em, each], text),
     );
+  }
+  if (phase === 'share') {
+    const long = 2 * each + sign,
+      tall = Math.min(2.6 * em, (high - 5.4 * em) / 2);
+    for (const [n, name, part] of /** @type {[number, string, number][]} */ ([
+      [0, 'before', weights[grown]],
+      [1, 'after', after],
+    ])) {
+      const y = top + (2.9 + n * 2) * em + n * tall;
+      made.text(`share ${name}`, [left, y - 0.35 * em, long], filled(words[name], about), { bold: true });
+      made.rect(`share ${name} rest`, [left + long * part, y, long * (1 - part), tall], {
+        fill: blend(rgb(COLOURS.P), rgb(paint.background), 0.25),
+      });
+      made.rect(`share ${name} key`, [left, y, Math.max(2, long * part), tall], {
+        ...{ fill: COLOURS.P, enter: { rect: [left, y, Math.max(2, long * weights[grown]), tall] }, ease: 'both' },
+      });
+      made.text(
+        `share ${name} others`,
+        [left + long - 0.5 * em, y + tall / 2 + 0.35 * em, long * (1 - part) - em],
+        filled(words.others, { rest: (1 - part).toFixed(3) }),
+        { align: 'right' },
+      );
+    }
   }
   // their place in the matrices
   for (const part of groups.map(one => one.part)) {

@@ -241,7 +241,7 @@ def _bars(parts: dict[str, Part], numbers: np.ndarray, tile: int) -> list[int]:
         sizes, most = np.abs(d_scores[row, here]), np.abs(d_weights[row, here]).max()
         even, share = sizes.min() / max(sizes.max(), 1e-30), abs(delta[row, 0]) / max(most, 1e-30)
         both = d_scores[row, here].min() < 0 < d_scores[row, here].max()
-        return float(both + even + min(share, 0.5) + 4 * weights[row, here].max() + 2 * weights[row, here].min())
+        return float(both + even + min(share, 0.5) + 20 * weights[row, here].min())
 
     places = [
         (row, columns)

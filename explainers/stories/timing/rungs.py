@@ -37,12 +37,15 @@ SHARES = (25, 50, 75, 95)  # percent of a roof
 class Rung(TypedDict):
     """A row: a kernel of ours, or a rival.
 
-    said: its idea, or the rival's name. stop: the stop with its idea, or "". group: the row's group.
+    said: its idea, or the rival's name. stop: number and title of the stop with its idea, or "". link: to this stop.
+    change: what the kernel before does, and what this one does. Empty for a rival. group: the row's group.
     """
 
     id: str
     said: str
     stop: str
+    link: str
+    change: list[str]
     group: str
 
 
@@ -84,10 +87,10 @@ def time(us: float) -> str:
     return amount(us, MICROSECONDS)
 
 
-def views(taught: Mapping[str, str]) -> tuple[list[stage.View], list[stage.Question]]:
+def views(taught: Mapping[str, tuple[str, str]]) -> tuple[list[stage.View], list[stage.Question]]:
     """The picture in a list, and its questions. Empty lists without a recording of all rows of the first problem.
 
-    taught: the name of a stop -> its title.
+    taught: the name of a stop -> its number and title, and its link.
     """
     problems = {one["id"]: one for one in recorded()}
     main = problems.get(f"main {LENGTH}")
@@ -106,19 +109,20 @@ def views(taught: Mapping[str, str]) -> tuple[list[stage.View], list[stage.Quest
     return [stage.View("rungs", "rungs", "The ladder", {**meta, "clock": True, "state": []})], WORDS.questions(names, 0)
 
 
-def _rows(taught: Mapping[str, str]) -> list[Rung]:
+def _rows(taught: Mapping[str, tuple[str, str]]) -> list[Rung]:
     specs = catalog.current().kernels
-
+    before, now = WORDS.table("before"), WORDS.table("now")
     ours: list[Rung] = [
         {
             "id": name,
             "said": RUNGS[name],
-            "stop": taught.get(STOP_OF.get(name, ""), ""),
+            **dict(zip(("stop", "link"), taught.get(STOP_OF.get(name, ""), ("", "")))),
+            "change": [of[name] for of in (before, now) if name in of],
             "group": specs[name].problem_type().dtype,
         }
         for name in RUNGS
     ]
-    rivals: list[Rung] = [{"id": id, "said": said, "stop": "", "group": "rivals"} for id, said in RIVALS.items()]
+    rivals: list[Rung] = [{"id": id, "said": said, "stop": "", "link": "", "change": [], "group": "rivals"} for id, said in RIVALS.items()]
     return [*sorted(ours, key=lambda one: one["group"], reverse=True), *rivals]  # 32 bits first
 
 
