@@ -449,7 +449,7 @@ function addBars(made, at, meta, { step, paint, small, wide, value }, tile) {
   }
   if (phase === 'share') {
     const long = 2 * each + sign,
-      tall = Math.min(2.6 * em, (high - 5.4 * em) / 2);
+      tall = Math.min(3.4 * em, (high - 5.4 * em) / 2);
     for (const [n, name, part] of /** @type {[number, string, number][]} */ ([
       [0, 'before', weights[grown]],
       [1, 'after', after],

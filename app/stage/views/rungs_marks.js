@@ -9,7 +9,7 @@ const TALLEST = 2.6;
 const BELOW = 0.5; // the begin of the scale over the least time
 const ABOVE = 1.1;
 const NARROW = 600; // pixels: without the names of stops
-const STRIP = 8.5; // em: the drawings over the rows of a narrow picture
+const STRIP = 6.4; // em: the drawings over the rows of a narrow picture
 const LEAST_PANEL = 11; // em: its width next to the rows
 
 /** @type {(us: number) => string} */
@@ -71,13 +71,13 @@ export function rungsLayout({ width, height, em }, meta, us, wide) {
       left + (Math.log(time / least) / Math.log(most / least)) * (width - left - 0.5 * em),
     ticks = Array.from({ length: 9 }, (_, n) => 10 ** n).filter(tick => tick > least && tick < most);
   // the place of the drawings: right of our fast rows, whose bars are short
-  const ours = rows.filter(({ group }) => group === 'float16').slice(1),
-    from = Math.max(...ours.map(({ id }) => place(us[id]) + wide('88.8 ms, 88.8 times as long', true, px))) + 1.5 * em,
+  const ours = rows.filter(({ group }) => group === 'float16').slice(2),
+    from = Math.max(...ours.map(({ id }) => place(us[id]) + wide('8.88 ms, 8.88 times as long', true, px))) + 1.2 * em,
     [first, last] = [ours[0], ours.at(-1)].map(one => tops.get(one?.id ?? '') ?? 0),
     panel = strip
       ? [0, 0, width, strip]
-      : width - from > LEAST_PANEL * em && last - first > 2.5 * row
-        ? [from, first, width - from, last - first + 1.9 * row]
+      : width - from > LEAST_PANEL * em && last - first > 2 * row
+        ? [from, first, width - from, last - first + 2 * row]
         : null;
   return {
     ...{ rows, width, height: y + foot, foot: y, em, row, px, narrow, names, stops, tops, heads, left, place, ticks },
@@ -171,7 +171,7 @@ export function rungsMarks(at, meta, now, paint, wide) {
  *  meta: timing.RungsMeta, now: Now, paint: Paint) => void} */
 function addPanel(made, [x, y, w, h], { px }, meta, now, paint) {
   const { change } = /** @type {timing.Rung} */ (meta.rungs.find(({ id }) => id === now.rung)),
-    small = Math.max(12, 0.92 * px);
+    small = Math.max(12, 0.85 * px);
   made.rect('panel', [x, y, w, h], { fill: paint.background, stroke: paint.border });
   if (!now.toScale) {
     addChange(made, [x, y, w, h], now.rung, change, { paint, px: small });

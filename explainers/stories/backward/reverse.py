@@ -1,5 +1,5 @@
-"""The picture `reverse`: the products of the forward in reverse, on the numbers of a tile of the run. Below it: the bytes
-of the forward, four numbers of a row as bars, or the tiles of the block's loop."""
+"""The picture `reverse`: the products of the forward in reverse, on the numbers of a tile of the run. Below it: the
+bytes of the forward, four numbers of a row as bars, or the tiles of the block's loop."""
 
 from functools import cache
 from itertools import combinations
@@ -226,7 +226,7 @@ def _seen(part: str, phases: list[str]) -> bool:
 
 
 def _bars(parts: dict[str, Part], numbers: np.ndarray, tile: int) -> list[int]:
-    """A row and columns: large weights of a row, so that one that grows takes a visible share from the others, and whose
+    """A row and columns: large weights of a row, so that one that grows takes a visible share from the others. Their
     dS have both signs and like sizes."""
 
     def of(part: str) -> np.ndarray:
@@ -285,7 +285,6 @@ def _kept() -> Kept:
         "gone": WORDS.table("notes")["gone"],
         "parts": [(part, float(size), amount(size, BYTES)) for part, size in sizes.items()],
     }
-
 
 
 @of_recordings(cache)

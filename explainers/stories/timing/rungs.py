@@ -122,7 +122,8 @@ def _rows(taught: Mapping[str, tuple[str, str]]) -> list[Rung]:
         }
         for name in RUNGS
     ]
-    rivals: list[Rung] = [{"id": id, "said": said, "stop": "", "link": "", "change": [], "group": "rivals"} for id, said in RIVALS.items()]
+    none: Rung = {"id": "", "said": "", "stop": "", "link": "", "change": [], "group": "rivals"}
+    rivals: list[Rung] = [{**none, "id": id, "said": said} for id, said in RIVALS.items()]
     return [*sorted(ours, key=lambda one: one["group"], reverse=True), *rivals]  # 32 bits first
 
 
