@@ -23,6 +23,7 @@ WORDS = Words.of(str(__package__), "rungs.toml")
 RUNGS, RIVALS, NEXT_TO = (WORDS.table(name) for name in ("rungs", "rivals", "next_to"))
 STOP_OF = WORDS.table("stop_of")
 ONE_PASS, FOR_SHORT, EXACT = (WORDS.table("special")[name] for name in ("one_pass", "short", "exact"))
+NO_STOP = ("", "")
 ASIDE = (FOR_SHORT, EXACT)  # no rungs of the ladder: each is in sight where it is our fastest
 UNFUSED, FLASH = "sdpa_math float32", "sdpa_flash float16"
 CUDNN, NEWEST, LIMIT = "sdpa_cudnn float16", "flash_attn_4 float16", "limit"
@@ -116,7 +117,8 @@ def _rows(taught: Mapping[str, tuple[str, str]]) -> list[Rung]:
         {
             "id": name,
             "said": RUNGS[name],
-            **dict(zip(("stop", "link"), taught.get(STOP_OF.get(name, ""), ("", "")))),
+            "stop": taught.get(STOP_OF.get(name, ""), NO_STOP)[0],
+            "link": taught.get(STOP_OF.get(name, ""), NO_STOP)[1],
             "change": [of[name] for of in (before, now) if name in of],
             "group": specs[name].problem_type().dtype,
         }
