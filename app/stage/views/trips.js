@@ -57,14 +57,18 @@ export default function (host, { meta }, context) {
     speak();
   }
   const onStep = (/** @type {any} */ { detail }) => arrive(detail.step, detail.why);
-  const onPoint = () => {
-    if (clock.point?.side) change(clock.point.side);
+  // The side of an answer.
+  const onRight = (/** @type {any} */ { detail }) => {
+    if (!detail?.side) return;
+    if (clock.step !== last) clock.set(last, 'user');
+    change(detail.side);
   };
+  const onPoint = () => onRight({ detail: clock.point });
   const view = handView(host, context, {
     frames,
     controls,
     foot: [element('span', {}, words.source), from],
-    heard: { step: onStep, covers: onPoint },
+    heard: { step: onStep, covers: onPoint, right: onRight },
     end: glide.stop,
     title: 'Trips of a tile',
     live: true,

@@ -159,13 +159,12 @@ export function tripsMarks(at, { meta, phase, side }, paint) {
       });
       continue;
     }
-    made.text(`${id} K`, [place.x, place.y - gap - band - 0.4 * em], 'K keys', { ...bold, fill: COLOURS.K });
-    if (!narrow || id === 'far')
-      made.text(`${id} Q`, [place.x - gap - band, q], 'Q queries', { ...bold, fill: COLOURS.Q });
+    made.text(`${id} K`, [place.x, place.y - gap - band - 0.4 * em], 'K keys', bold);
+    if (!narrow || id === 'far') made.text(`${id} Q`, [place.x - gap - band, q], 'Q queries', bold);
   }
   const inside = scores && !narrow ? 'S scores, written to global memory' : 'S scores';
   made.text('S is', [far.x + (narrow ? grid : 0), end + 1.2 * em], inside, {
-    ...{ bold: true, fill: COLOURS.S, align: narrow ? 'right' : 'left' },
+    ...{ bold: true, align: narrow ? 'right' : 'left' },
   });
   const count = trips(tokens, side),
     ofKey = phase === 'all' || phase === 'hand' ? [count.each, tokens] : [alone ? side : 1, side],
