@@ -60,11 +60,13 @@ export function tripsMarks(at, { meta, phase, side }, paint) {
     soft = blend(rgb(COLOURS.S), rgb(paint.background), 0.35);
 
   // ---- strips: a query is a row, a key a column ----
+  /** @param {{x: number, y: number}} place @param {string} tensor @param {number} n @param {number} size */
   const strip = (place, tensor, n, size) =>
     tensor === 'Q'
       ? [place.x - gap - band, place.y + n * size, band, Math.max(1, size - CELL)]
       : [place.x + n * size, place.y - gap - band, Math.max(1, size - CELL), band];
-  const inTile = (n, first) => (single ? n === first : n >= first && n < first + side);
+  const inTile = (/** @type {number} */ n, /** @type {number} */ first) =>
+    single ? n === first : n >= first && n < first + side;
   for (const [tensor, first, one] of /** @type {[string, number, number][]} */ ([
     ['Q', q0, ONE[0]],
     ['K', k0, ONE[1]],
@@ -100,7 +102,12 @@ export function tripsMarks(at, { meta, phase, side }, paint) {
     }
 
   // ---- scores ----
-  const tileAt = (r, c) => [far.x + c * side * unit, far.y + r * side * unit, side * unit, side * unit];
+  const tileAt = (/** @type {number} */ r, /** @type {number} */ c) => [
+    far.x + c * side * unit,
+    far.y + r * side * unit,
+    side * unit,
+    side * unit,
+  ];
   made.rect('all scores', [far.x, far.y, grid, grid], { fill: paint.panel, stroke: paint.border });
   for (let n = 0; scores && n <= (phase === 'hand' ? along * along - 1 : block) && along * along <= 256; n++) {
     const rect = tileAt(Math.floor(n / along), n % along);
@@ -168,7 +175,7 @@ export function tripsMarks(at, { meta, phase, side }, paint) {
   });
   const count = trips(tokens, side),
     ofKey = phase === 'all' || phase === 'hand' ? [count.each, tokens] : [alone ? side : 1, side],
-    many = (n, one) => `${number(n)} ${one}${n === 1 ? '' : 's'}`,
+    many = (/** @type {number} */ n, /** @type {string} */ one) => `${number(n)} ${one}${n === 1 ? '' : 's'}`,
     reuse = single ? '2 trips, 1 score' : `Each key: ${many(ofKey[0], 'trip')}, ${number(ofKey[1])} scores`,
     large = narrow ? 1.2 * em : 1.5 * em;
   made.text('reuse is', [at.chip[0] + at.chip[2], at.said + 0.2 * em], reuse, {
@@ -182,7 +189,7 @@ export function tripsMarks(at, { meta, phase, side }, paint) {
     withTile = single || phase === 'alone' ? 0 : Math.min(count.all, count.tile * tiles),
     of = single || phase === 'alone' ? without : count.tile,
     room = at.width - 2,
-    long = n => (n ? Math.max(2, (room * n) / most) : 0);
+    long = (/** @type {number} */ n) => (n ? Math.max(2, (room * n) / most) : 0);
   if (!narrow) {
     const [from, to] = [far.x + grid + 0.7 * em, at.chip[0] - 0.5 * em],
       y = near.y + grid / 2,
