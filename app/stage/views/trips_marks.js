@@ -155,7 +155,9 @@ export function tripsMarks(at, { meta, phase, side }, paint) {
   made.text(
     'near is',
     [at.chip[0], 0.95 * em, at.chip[2]],
-    narrow ? `Block ${block}: near` : `Shared memory of block ${block}: near`,
+    narrow
+      ? `Block ${block}: near`
+      : `Shared memory of block ${block}${phase === 'hand' ? '' : ` (${side * side} threads)`}: near`,
     bold,
   );
   for (const [id, place] of Object.entries({ far, near })) {
@@ -212,16 +214,19 @@ export function tripsMarks(at, { meta, phase, side }, paint) {
     const each = { next: 'again', all: 'each tile', hand: side > 1 ? 'each tile' : '' }[phase] ?? '';
     if (each) made.text('way each', [middle, y + 1.5 * em, to - from], each, { align: 'center' });
   }
+  const done = phase === 'all' || phase === 'hand';
   const bars = [
     { id: 'without', said: 'Without a tile', n: without, fill: PALETTE.wrong },
-    { id: 'with', said: 'With tiles', n: withTile, fill: paint.primary },
+    { id: 'with', said: phase === 'hand' ? 'With this tile' : 'With tiles', n: withTile, fill: paint.primary },
   ];
   bars.forEach(({ id, said, n, fill }, place) => {
     const top = at.meter + place * at.pitch,
       rect = [0, top + 1.4 * em, room, at.bar];
     if (single || (id === 'with' && !n)) return;
     const times = id === 'with' && n < without ? `: ${number(without / n)} times fewer` : '';
-    made.text(`${id} is`, [0, top + em], `${said}, so far ${many(n, 'trip')}${times}`, { bold: true });
+    made.text(`${id} is`, [0, top + em], `${said}, ${done ? 'in all' : 'so far'} ${many(n, 'trip')}${times}`, {
+      bold: true,
+    });
     made.rect(`${id} of`, rect, { fill: paint.panel });
     if (id === 'with')
       made.rect('saved', [0, rect[1], long(without), rect[3]], {
