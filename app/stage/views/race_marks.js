@@ -50,7 +50,7 @@ export function raceLayout({ width, height, em }) {
  * @param {Layout} at
  * @param {{tokens: number, drawn: number, height: number, causal: boolean, tiles: number, whole: number,
  *   sides: Side[], says: (bytes: number) => [string, string], parts: Record<string, string>,
- *   facts: Fact[][] | null, gone: string, heads: string, narrow: string, ends: [string, string],
+ *   facts: Fact[][] | null, gone: string, heads: string, narrow: string, shortly: string, ends: [string, string],
  *   recorded: string}} now drawn: tokens on their way
  * @param {Paint} paint
  */
@@ -199,7 +199,7 @@ function addSide(made, at, now, side, n, paint) {
     made.text(
       `moved ${n} is`,
       [narrow ? left + wide : left + wide - 10.6 * em, place[1]],
-      at.half > 36 * em ? now.heads : now.narrow,
+      at.half > 36 * em ? now.heads : narrow ? now.shortly : now.narrow,
       {
         ...{ size: smallText(em), align: 'right' },
       },
