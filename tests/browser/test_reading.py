@@ -12,9 +12,7 @@ CHANCE = {  # texts with the number of an answer, about something else
     "as_written": "K, V read 16 times",
 }
 STOPS = [
-    pytest.param(stop, marks=[] if stop.name in FAST else [pytest.mark.slow])
-    for stop in stops()
-    if stop.questions
+    pytest.param(stop, marks=[] if stop.name in FAST else [pytest.mark.slow]) for stop in stops() if stop.questions
 ]
 
 
