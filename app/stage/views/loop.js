@@ -53,7 +53,8 @@ export default function (host, { meta }, context) {
       ),
     ];
     if (step <= 1) found[0].bars = found[0].bars.filter(({ tile }) => tile === 0);
-    if (step >= FLIGHT) found.push(one('B', 'flight', 'B  Copies in flight', 'modelled. In flight: started, not there yet', { fell: 0 }));
+    if (step >= FLIGHT)
+      found.push(one('B', 'flight', 'B  Copies in flight', 'modelled. In flight: started, not there yet', { fell: 0 }));
     if (step === ROLES)
       found.push(
         one('C', 'flight', 'C  Roles', 'modelled. A warpgroup is 128 threads: one copies, 1 and 2 compute', {
@@ -63,11 +64,17 @@ export default function (host, { meta }, context) {
       );
     if (step >= TURNS)
       found.push(
-        one('C', 'turns', 'C  Roles and ping-pong', 'modelled. Ping-pong: warpgroups 1 (strong) and 2 (pale) take turns', {
-          roles: true,
-          full: true,
-          fell: 1,
-        }),
+        one(
+          'C',
+          'turns',
+          'C  Roles and ping-pong',
+          'modelled. Ping-pong: warpgroups 1 (strong) and 2 (pale) take turns',
+          {
+            roles: true,
+            full: true,
+            fell: 1,
+          },
+        ),
       );
     if (step >= RUN)
       found.push({
