@@ -131,6 +131,7 @@ def test_the_card_says_where_the_idea_leads_at_its_end(visit):
         if guide.locator('[data-turn="Next question"]').count():
             guide.locator('[data-turn="Next question"]').click()
     expect(guide.locator(".end")).to_be_visible()
+    guide.locator(".end summary").click()
     assert guide.locator(".further a").all_inner_texts() == [
         f"Go deeper: {stop.deeper.label}",
         f"Source: {stop.paper.label}",
