@@ -117,7 +117,7 @@ def inspect_lines(facts: dict[str, Any]) -> list[str]:
         )
         lines += [
             f"  {entry['entry']:8s} {entry['registers']} registers, {entry['shared_bytes']:,} bytes shared, "
-            f"{entry['spill_bytes']} bytes spilled"
+            f"{entry['stack_bytes']:,} bytes of local memory a thread ({entry['spill_bytes']:,} bytes spilled)"
             for entry in build["entries"]
         ]
     lines += [
