@@ -9,7 +9,7 @@
 // Shared memory starts as NaN. With `reversed`, blocks and threads run in the opposite order, and copies by cp_async
 // land at the wait, not at once. If an output changes, the kernel has a race, lacks a wait, or adds in any order.
 // report.h writes the messages: block, thread, line, tensor, index. stacks.h catches overflow of a stack and fatal
-// signals. hopper.h adds the names of device/hopper.cuh. Times and clusters are missing. One launch at a time per
+// signals. invalid.h traps the first NaN. hopper.h adds the names of device/hopper.cuh. Times and clusters are missing. One launch at a time per
 // process: state is global, kept out of TLS for speed.
 #pragma once
 // Headers took half the time of a build. libstdc++ can leave out std::riemann_zeta and similar functions, and has
@@ -307,6 +307,8 @@ static int run(Launch* request, void (*entry)(void**), void** args) {
   kernel = entry;
   kernel_args = args;
   failed = false;
+  const bool traps = request->reversed & TRAP_INVALID;
+  request->reversed &= ~TRAP_INVALID;
   const Limit limit(stop_late);
   grid_dim = {request->grid[0], request->grid[1], request->grid[2]};
   block_dim = {request->block[0], request->block[1], request->block[2]};
@@ -323,8 +325,10 @@ static int run(Launch* request, void (*entry)(void**), void** args) {
     return 1;
   }
   catch_fatal();
+  trap_invalid(traps);
   run_grid();
   if (run_children) run_children();
+  trap_invalid(false);
   release_fatal();
   return failed ? late ? 2 : 1 : 0;
 }

@@ -23,6 +23,7 @@ KINDS = (
 STOPS = (
     ("illegal address", "out of bounds"),
     ("is not aligned", "misaligned access"),
+    ("the first value without a number", "no number"),
     ("time limit is over", "endless loop"),
     ("divergent barrier", "divergent barrier"),
     ("deadlock", "deadlock"),

@@ -19,7 +19,7 @@ def reason(found: list[Found]) -> Reason | None:
     for kind, text, answer in (*_bounds(found), *_masks(found), *_sums(found), *_rescales(found), *_functions(found)):
         if all_match(found, answer):
             return Reason(kind, text)
-    return _factor(found) or _scale(found)
+    return _factor(found) or _known_scale(found) or _scale(found)
 
 
 def _with_keys(seen: Callable[[Head], np.ndarray]) -> Answer:
@@ -185,6 +185,18 @@ def _factor(found: list[Found]) -> Reason | None:
     return None
 
 
+def _known_scale(found: list[Found]) -> Reason | None:
+    """A usual factor on all scores. The fit of _scale is blind if one weight of each row is 1."""
+    for factor in _factors(found[0].head):
+        if all_match(found, lambda h, factor=factor: softmax(factor * h.scores, h.seen) @ h.values):
+            return _of_scale(factor, found[0].head)
+    return None
+
+
+def _of_scale(factor: float, head: Head) -> Reason:
+    return Reason("scale", f"All scores are {_times(factor)}{_known(factor, head)}. Look at the scale.")
+
+
 def _scale(found: list[Found]) -> Reason | None:
     """One factor on all scores, fitted to a few rows."""
     one = max(found, key=lambda each: each.wrong.sum())
@@ -205,10 +217,16 @@ def _scale(found: list[Found]) -> Reason | None:
     factor = 2.0**best
     if not all_match(found, lambda h: softmax(factor * h.scores, h.seen) @ h.values):
         return None
-    return Reason("scale", f"All scores are {_times(factor)}{_known(factor, one.head)}. Look at the scale.")
+    return _of_scale(factor, one.head)
 
 
 def _known(factor: float, head: Head) -> str:
+    return next(
+        (f", the factor {name}" for value, name in _factors(head).items() if abs(factor / value - 1) < 0.01), ""
+    )
+
+
+def _factors(head: Head) -> dict[float, str]:
     dim = head.values.shape[1]
     names = {
         dim**0.5: "sqrt(head_dim)",
@@ -216,8 +234,7 @@ def _known(factor: float, head: Head) -> str:
         math.log2(math.e): "log2(e)",
         math.log(2.0): "ln(2)",
     }
-    names |= {float(dim): "head_dim", 1.0 / dim: "1 / head_dim"}
-    return next((f", the factor {name}" for value, name in names.items() if abs(factor / value - 1) < 0.01), "")
+    return names | {float(dim): "head_dim", 1.0 / dim: "1 / head_dim"}
 
 
 def _times(factor: float) -> str:

@@ -92,8 +92,13 @@ KINDS = {
     "lanes": "the map of lanes",
     "stride": "a stride",
     "barrier": "a missing barrier",
+    "divergent": "a barrier in a branch",
+    "wait": "a missing wait",
     "atomic": "a missing atomic",
     "unwritten": "a missing write",
+    "unset": "a read before a write",
+    "zeros": "values of 0",
+    "half": "sums in 16 bits",
     "nan": "rows without numbers",
     "rounding": "roundings",
     "unknown": "no known mistake",
@@ -145,7 +150,7 @@ class Reason:
 
     @property
     def sentence(self) -> str:
-        return f"{self.text} {self.first.text}" if self.first else self.text
+        return f"{self.text} {self.first.text}".strip() if self.first else self.text
 
     def as_json(self) -> dict[str, object]:
         first = {**vars(self.first), "head": list(self.first.head)} if self.first else None
