@@ -79,7 +79,7 @@ def of_verdict(verdict: Verdict, kernel: KernelSpec, line: int) -> Diagnostic:
     if verdict.reason:
         first = verdict.reason.first
         line = first.line if first and first.file == kernel.path.name else line
-        likely = "" if verdict.reason.kind == "unknown" else "Likely: "
+        likely = "" if verdict.reason.kind == "unknown" else "Likely: "  # else it has only the first wrong probe
         said = f"{said} {likely}{verdict.reason.sentence}"
     return Diagnostic(line or entry_line(kernel), 0, "error", "check", plain(said, kernel.name))
 
@@ -198,9 +198,12 @@ def graded(name: str, text: str) -> dict[str, object]:
 
 def _checked(kernel: KernelSpec, found: _Found, whole: bool) -> tuple[bool, str]:
     """Whether no problem is wrong, and a sentence. Raises WarpglassError if it does not compile."""
-    cases, reasons = check.cases(kernel, cpu.device())
+    found_cases = check.choose(kernel, cpu.device())
+    cases, named = found_cases.cases, found_cases.named
     if not cases:
-        return False, " ".join(["No problem of the check can run.", *reasons])
+        return False, " ".join(["No problem of the check can run.", *found_cases.cannot_run, *found_cases.refused])
+    if not found_cases.is_enough:
+        return False, f"Only {found_cases.fitting} of {named} problems fit its conditions, so {check.TOO_FEW}."
     chosen = cases
     if not whole:  # some of the easy problems, from the first to the last, or the easiest
         easy = [case for case in cases if case.problem.cpu_steps <= EASY]
@@ -221,7 +224,7 @@ def _checked(kernel: KernelSpec, found: _Found, whole: bool) -> tuple[bool, str]
             break
     if wrong:
         return False, f"{wrong} of {done} {'problem' if done == 1 else 'problems'} failed. The check has {len(cases)}."
-    return True, f"{done} of {len(cases)} problems agree with float64."
+    return True, f"{'ok' if done == named else 'ok so far'}: {done} of {named} problems checked, all agree."
 
 
 def _line_of_wrong(kernel: KernelSpec, case: Case) -> int:

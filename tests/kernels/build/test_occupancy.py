@@ -47,7 +47,7 @@ def test_occupancy_is_known_for_every_architecture_and_says_what_limits(arch):
 
 
 def test_the_starters_arrays_are_named_as_local_memory_by_inspect_and_by_the_machine_code():
-    """Its arrays with indices of a run: 1,168 bytes a thread, and no spill. Its machine code has LDL without a spill."""
+    """Its arrays with indices of a run: 1,168 bytes a thread, and no spill."""
     kernel = load_kernel(Path(__file__).parents[3] / "app/workbench/starter.cu")
     found = inspection.inspect(kernel, kernel.problem_type(), ())
     said = "1,168 bytes of local memory a thread (0 bytes spilled)"
