@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from kernels.build.plain import opt_in
 from kernels.core.cases import fitting_cases
 from kernels.core.problem import Case, Problem
 from kernels.core.request import Request
@@ -163,10 +164,15 @@ def check_case(kernel: KernelSpec, case: Case, backend: str) -> tuple[Verdict, .
     On the CPU, the timed build runs in both thread orders, and a difference is a failure. A plain kernel whose probed
     run stops has no other run: its faults harm the process."""
     request = Request(kernel, case.problem, tuple(case.settings), Scope(), backend)
+    refused = [
+        Fault("refused launch", "error", said, kernel.path.name, (line,))
+        for said, line, _ in opt_in.needs(kernel, request.plan)
+        if line
+    ]
     if launches.is_automatic(request):
         probe = execute.probe_plain(request)
         if probe[2].stopped:
-            message, faults = str(launches.stop(probe[2])), probe[2].faults
+            message, faults = str(launches.stop(probe[2])), (*probe[2].faults, *refused)
             return (Verdict(kernel.name, "probed", case.problem, request.settings, (), False, message, 0, faults),)
         probed = execute.run_of_probe(request, *probe)
     else:
@@ -199,11 +205,12 @@ def check_case(kernel: KernelSpec, case: Case, backend: str) -> tuple[Verdict, .
         return Verdict(kernel.name, build, case.problem, tuple(case.settings), errors, ok, message, *of_probes)
 
     records = probed.trace.table.num_rows + probed.trace.lost
-    probed_faults = launches.errors(probed.faults)
+    faults = (*probed.faults, *refused)
+    probed_faults = launches.errors(faults)
     if not kernel.plain and not records:
         probed_faults.append("It includes common.cuh, and no probe logged a record. Add probes, or remove common.cuh.")
     both = (
-        verdict("probed", probed.max_abs_errors, " ".join(probed_faults), records, probed.faults),
+        verdict("probed", probed.max_abs_errors, " ".join(probed_faults), records, faults),
         verdict("timed", timed_errors, "; ".join(messages)),
     )
     first = next((number for number, one in enumerate(both) if not one.ok), None)

@@ -158,4 +158,4 @@ def inspect_lines(facts: dict[str, Any]) -> list[str]:
         for launch in facts["occupancy"] or ()
         if launch["blocks"]
     ]
-    return [*lines, *facts["cannot_run"]]
+    return [*lines, *facts["opt_in"], *facts["cannot_run"]]

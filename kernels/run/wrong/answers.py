@@ -6,17 +6,22 @@ from functools import partial
 
 import numpy as np
 
+from kernels.core.dtypes import element_type
 from kernels.core.problem import Head
 from kernels.run.wrong.found import Found, Reason, all_match, exponentials, softmax
 
 TILES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 FITTED_ROWS = 8
+MOST_SUMMED = 2**16  # scores of a head for which sums in 16 bits are tried
 Answer = Callable[[Head], np.ndarray]
 
 
 def reason(found: list[Found]) -> Reason | None:
     """The mistake that gives the kernel's values, or None."""
     for kind, text, answer in (*_bounds(found), *_masks(found), *_sums(found), *_rescales(found), *_functions(found)):
+        if all_match(found, answer):
+            return Reason(kind, text)
+    for kind, text, answer in _narrow_scores(found):
         if all_match(found, answer):
             return Reason(kind, text)
     return _factor(found) or _known_scale(found) or _scale(found)
@@ -171,6 +176,31 @@ def _weighed(function: Callable[[np.ndarray], np.ndarray], divided: bool, head: 
     weights = np.where(head.seen, function(head.scores), 0.0)
     with np.errstate(all="ignore"):
         return weights @ head.values / (weights.sum(axis=1, keepdims=True) if divided else 1.0)
+
+
+def _narrow_scores(found: list[Found]) -> Iterator[tuple[str, str, Answer]]:
+    """Scores that are summed in 16 bits: in one chain of fused multiply-adds, of rounded products, or in two chains."""
+    if any(one.head.rows is None or one.head.scores.size > MOST_SUMMED for one in found):
+        return
+    for dtype in ("float16", "bfloat16"):
+        text = f"Scores are summed in {dtype}, so a large score loses its last digits. Sum them in fp32."
+        for chains, fused in ((1, True), (1, False), (2, True)):
+            yield "half", text, partial(_summed, dtype, chains, fused)
+
+
+def _summed(dtype: str, chains: int, fused: bool, head: Head) -> np.ndarray:
+    """Attention with scores whose sums over dim are rounded to dtype at each step."""
+    kind = element_type(dtype).numpy
+    assert head.rows is not None and head.columns is not None
+    sums = np.zeros((chains, len(head.rows), len(head.columns)), kind)
+    with np.errstate(over="ignore", invalid="ignore"):
+        for dim in range(head.rows.shape[1]):
+            product = head.rows[:, dim, None] * head.columns[None, :, dim]
+            product = product if fused else product.astype(kind).astype(np.float64)
+            sums[dim % chains] = (product + sums[dim % chains].astype(np.float64)).astype(kind)
+        dots = head.rows @ head.columns.T
+        scale = float((head.scores * dots).sum() / max((dots * dots).sum(), 1e-300))
+        return softmax(scale * sums.astype(np.float64).sum(axis=0), head.seen) @ head.values
 
 
 def _factor(found: list[Found]) -> Reason | None:

@@ -43,7 +43,7 @@ def test_the_cases_of_dense_attention_cover_what_was_promised(kernel):
     assert {p.seq_len for p in problems} >= {1, 17, 31, 33, 63, 65, 100, 129, 257}
     assert {(p.head_dim, p.causal) for p in problems} == {(d, c) for d in (32, 64, 128) for c in (False, True)}
     assert {p.batch for p in problems} >= {1, 2, 3} and {p.num_heads for p in problems} >= {1, 2, 3, 4}
-    assert max(p.score_scale for p in problems) == 30
+    assert {30.0, 2e5} <= {p.score_scale for p in problems}  # the second: scores far below -10,000
 
 
 @pytest.mark.parametrize("kernel", PAGED.values(), ids=PAGED)
