@@ -206,6 +206,8 @@ def check_case(kernel: KernelSpec, case: Case, backend: str) -> tuple[Verdict, .
 
     records = probed.trace.table.num_rows + probed.trace.lost
     faults = (*probed.faults, *refused)
+    if backend == "cpu" and not kernel.plain:
+        faults += races.watched(request)
     probed_faults = launches.errors(faults)
     if not kernel.plain and not records:
         probed_faults.append("It includes common.cuh, and no probe logged a record. Add probes, or remove common.cuh.")
@@ -216,7 +218,7 @@ def check_case(kernel: KernelSpec, case: Case, backend: str) -> tuple[Verdict, .
     first = next((number for number, one in enumerate(both) if not one.ok), None)
     if first is None:
         return both
-    reason = explain(request, (probed.arrays, timed)[first], both[first].errors, both[0].faults, orders)
+    reason = explain(request, (probed.arrays, timed)[first], both[first].errors, faults, orders)
     return tuple(one if one.ok else replace(one, reason=reason) for one in both)
 
 

@@ -304,7 +304,7 @@ _PARAMETERS = ("tsan-distinguish-volatile=1", "tsan-instrument-func-entry-exit=0
 _MARKS = ("SIMT_QUIET", "SIMT_WATCH")  # in language.h
 # The words of SIMT_PLAIN_EXPORT:
 _LAUNCH = ("extern", "__attribute__", "visibility", "int", "void", "return", "request", "args", "a")
-SHIM_HEADERS = ("fibers.h", "invalid.h", "limit.h", "report.h", "simt.h", "stacks.h")  # of runtime.cpp
+SHIM_HEADERS = ("fibers.h", "invalid.h", "limit.h", "races.h", "report.h", "simt.h", "stacks.h")  # of runtime.cpp
 
 
 class Toolchain(cpp.Toolchain):

@@ -32,7 +32,7 @@ from kernels.trace.trace import RawRecords
 
 MARGIN = 0.5  # seconds before a task's limit: its launch stops and reports its line
 _deadline: float | None = None  # of the launches, by time.monotonic
-TRAP_INVALID = 2  # of simt/invalid.h, beside the bit of the order
+TRAP_INVALID, WATCH_RACES = 2, 4  # of simt/invalid.h and races.h, next to the bit of the order
 SHARED_MAX = 227 * 1024  # simt.h allows what an H200 allows
 LIBRARIES = 64  # loaded builds of a process
 
@@ -131,6 +131,7 @@ def launch(
     reversed_order: blocks and threads run last to first, asynchronous copies land at their wait, and launches of
         other streams run in their last valid order. If an output changes, the kernel has a race, lacks a wait, or adds
         in any order. With TRAP_INVALID, the run stops at the first operation without a number.
+        With WATCH_RACES, a build with written probes stops at its first race or missing wait.
     Raises RunError with block and thread, ProblemError for an invalid tensor map."""
     extras, found = list[Extra](), []
     with jailed.memory(arrays, plan, build.jailed) as (memory, held):

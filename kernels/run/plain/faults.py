@@ -21,6 +21,8 @@ KINDS = (
     *("static", "hidden store"),
 )
 STOPS = (
+    ("race: ", "race"),
+    ("missing wait: ", "missing wait"),
     ("illegal address", "out of bounds"),
     ("is not aligned", "misaligned access"),
     ("the first value without a number", "no number"),
