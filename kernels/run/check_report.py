@@ -153,5 +153,7 @@ def _wrong_lines(group: list[list[Verdict]]) -> list[str]:
         found += [f"    {v.build}: {text}{also}"] if text not in said else []
         said.add(text)
     if reason := next((v.reason for v in group[0] if v.reason), None):
-        found.append(f"    {reason.sentence}" if reason.kind == "unknown" else f"    likely: {reason.sentence}")
+        at = f" (line {reason.line})" if reason.line and f"ine {reason.line}" not in reason.sentence else ""
+        likely = "" if reason.kind == "unknown" else "likely: "
+        found.append(f"    {likely}{reason.sentence}{at}")
     return found

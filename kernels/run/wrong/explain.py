@@ -13,7 +13,7 @@ from kernels.core.tensors import Initial
 from kernels.core.tolerance import OutputError
 from kernels.run import execute
 from kernels.run.plain.faults import Fault
-from kernels.run.wrong import answers, numbers, patterns
+from kernels.run.wrong import answers, numbers, patterns, stores
 from kernels.run.wrong.answers import TILES
 from kernels.run.wrong.found import First, Found, Reason, exponentials, heads
 from kernels.trace.trace import Trace
@@ -159,9 +159,23 @@ def explain(
     faults: Iterable[Fault] = (),
     orders: str = "",
 ) -> Reason | None:
-    """The reason of a wrong result. None without a wrong value and without a fault, and for an unknown mistake.
+    """The reason of a wrong result. None without a wrong value and without a fault, and for an unknown mistake without
+    a line.
 
     orders: the difference between the thread orders in a sentence, or ""."""
+    errors, faults = list(errors), list(faults)
+    reason = _explained(request, arrays, errors, faults, orders)
+    wrong = [error for error in errors if not error.ok]
+    if reason and (reason.line or reason.first or reason.kind == "unwritten"):
+        return reason
+    line = stores.line_of(request, arrays, wrong) if wrong and not faults else 0
+    return replace(reason or Reason("unknown", ""), line=line) if reason or line else None
+
+
+def _explained(
+    request: Request, arrays: Mapping[str, np.ndarray], errors: list[OutputError], faults: list[Fault], orders: str
+) -> Reason | None:
+    """The reason without the line of a store."""
     if reason := _of_faults(faults, orders):
         return reason
     wrong = [error for error in errors if not error.ok]
@@ -204,7 +218,7 @@ def _of_faults(faults: Iterable[Fault], orders: str) -> Reason | None:
     found = [fault for fault in faults if fault.level == "error" and fault.kind in ORDER]
     if found:
         fault = min(found, key=lambda one: ORDER.index(one.kind))
-        return Reason(*_SAID[fault.kind](fault.text), fault.index)
+        return Reason(*_SAID[fault.kind](fault.text), fault.index, line=fault.lines[0] if fault.lines else 0)
     if orders:
         return Reason("barrier", "The result depends on the order of the threads. A barrier or a wait is missing.")
     return None

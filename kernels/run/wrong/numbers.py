@@ -45,9 +45,9 @@ def reason(request: Request) -> Reason:
         mode = Mode.PROBED if launches.is_automatic(request) else Mode.TIMED
         found = unset.named(execute.prepare(request, mode)[0].log)
         said = f"Line {found[0][1]} uses {found[0][2]}, which has no value yet. Set it first." if found else UNSET
-        return Reason("nan", said)
+        return Reason("nan", said, line=found[0][1] if found else 0)
     operation = re.search(r"without a number is (.*?);", fault.text)
     said = operation[1] if operation else "an operation without a result"
     where = f"Line {fault.lines[0]} makes the first NaN" if fault.lines else "The kernel makes the first NaN"
     remedy = next((text for part, text in REMEDIES.items() if part in said), "")
-    return Reason("nan", f"{where}: {said}. {remedy}".strip())
+    return Reason("nan", f"{where}: {said}. {remedy}".strip(), line=fault.lines[0] if fault.lines else 0)

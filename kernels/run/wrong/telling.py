@@ -57,7 +57,8 @@ class Evidence:
 def evidence_of(faults: Iterable[Fault], reason: Reason | None) -> Iterator[Evidence]:
     """The faults with their lines, and the reason of a wrong result."""
     if reason:
-        yield Evidence(reason.kind, reason.sentence, lines_of(reason.sentence))
+        lines = lines_of(reason.sentence) or ((reason.line,) if reason.line else ())
+        yield Evidence(reason.kind, reason.sentence, lines)
     for fault in faults:
         if fault.level == "error" or fault.kind in UNRECORDED:
             yield Evidence(fault.kind, fault.text, fault.lines)
