@@ -10,7 +10,7 @@ from kernels.core.scope import Scope
 from kernels.core.tolerance import OutputError
 from kernels.run import execute
 
-MOST_STEPS = 400_000  # of a problem that is run again for this line
+MOST_STEPS = 2_000_000  # of a problem that is run again for this line
 
 
 def line_of(request: Request, arrays: Mapping[str, np.ndarray], wrong: Iterable[OutputError]) -> int:
