@@ -42,7 +42,7 @@ def as_json(backend: str, device: str, summaries: Iterable[dict[str, Any]], verd
     return {key: _finite(value) for key, value in said.items()}
 
 
-def _finite(said: Any) -> Any:
+def _finite(said: object) -> object:
     """JSON has no NaN and no infinity. Each is null."""
     if isinstance(said, dict):
         return {key: _finite(value) for key, value in said.items()}
@@ -63,6 +63,12 @@ def steadily(draw: Callable[[int, int, str], None], seconds: float = 20.0) -> Ca
             print(f"{done} of {of} problems", file=sys.stderr, flush=True)
 
     return progress
+
+
+def show(said: Iterable[str]) -> None:
+    """Prints lines in place of the line of the progress."""
+    print("\r\033[K" if sys.stderr.isatty() else "", end="", file=sys.stderr, flush=True)
+    print("\n".join(said), flush=True)
 
 
 def is_ok(summaries: Iterable[dict[str, Any]], verdicts: Iterable[Verdict]) -> bool:
