@@ -115,7 +115,8 @@ def _cpp(number: int, inside: str, untaken: list[str], place: str) -> str:
             f"{place}: the CPU has no meaning for its inline PTX ({found}). kernels/first-kernel.md lists the "
             "instructions that it has."
         )
-        return f"do {{ {UNTAKEN}{len(untaken) - 1}(); }} while (0)"
+        name = f"{UNTAKEN}{len(untaken) - 1}"
+        return f"do {{ void {name}(); {name}(); }} while (0)"
     return " ".join(["do {", *statement.rows, *statement.code, *after, "} while (0)"])
 
 

@@ -265,7 +265,7 @@ def _select(one: Instruction) -> str:
     return f"{one.target(0, of)} = {one.value(3, 'pred')} ? {one.value(1, of)} : {one.value(2, of)};"
 
 
-_ROUNDS = {"": 0, "rn": 1, "rni": 1, "rz": 2, "rzi": 2, "rm": 3, "rmi": 3, "rp": 4, "rpi": 4, "rna": 5}
+_ROUNDS = {"": 0, "rn": 1, "rni": 11, "rz": 2, "rzi": 12, "rm": 3, "rmi": 13, "rp": 4, "rpi": 14, "rna": 5}
 
 
 def _convert(one: Instruction) -> str:

@@ -26,7 +26,9 @@ __global__ void copied(const unsigned* x, unsigned* o) {
 def test_ldmatrix_deals_rows_to_lanes(count, trans):
     outputs = ", ".join(f'"=r"(r[{n}])' for n in range(count))
     listed = "{" + ", ".join(f"%{n}" for n in range(count)) + "}"
-    text = LOADED.replace("OUTPUTS", outputs).replace("LIST", listed).replace("COUNT", str(count)).replace("TRANS", trans)
+    text = (
+        LOADED.replace("OUTPUTS", outputs).replace("LIST", listed).replace("COUNT", str(count)).replace("TRANS", trans)
+    )
     halves = np.random.default_rng(1).integers(0, 2**16, (4, 8, 8)).astype(np.uint16)
     expected = np.zeros((32, 4, 2), np.uint16)
     for lane in range(32):

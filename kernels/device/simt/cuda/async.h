@@ -86,6 +86,7 @@ struct MBarrier {
   int64_t expected;  // missing bytes of the phase. Bytes may come before they are expected
   std::vector<BulkCopy> copies;
   Clock clock, done;  // of all arrivals, and of those up to the last phase
+  Who set_up;         // mbarrier.init
 };
 struct Numbered { unsigned count, arrived; std::vector<bool> came; Clock clock; };
 struct BlockBarriers {

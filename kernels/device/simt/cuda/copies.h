@@ -29,12 +29,22 @@ void simt_mbarrier_init(void* at, unsigned arrivals, const char* file, unsigned 
   }
   if (found == barriers.shared.end()) found = barriers.shared.insert(found, MBarrier{});
   if (arrivals >= 1 << 20) die("mbarrier.init with %u arrivals; a barrier takes 1 to 1,048,575", arrivals);
-  *found = MBarrier{(char*)at, arrivals, arrivals, 0, 0, 0, {}, {}, {}};
+  *found = MBarrier{(char*)at, arrivals, arrivals, 0, 0, 0, {}, {}, {}, {}};
+  found->set_up = {place_of(pc), block_tag, now, own[current->linear].barriers, (uint16_t)current->linear, 0xff, 0};
+}
+// The barrier of an arrival or a wait. Its thread must be behind mbarrier.init
+static MBarrier& used_barrier(void* at, const char* use, void* pc) {
+  access((char*)at, 8, SIMT_ATOMIC, pc), settle();
+  MBarrier& barrier = find_barrier(at, use);
+  const Who me{place_of(pc), block_tag, now, own[current->linear].barriers, (uint16_t)current->linear, 0xff, 1};
+  const Region* const r = line_count ? region_at((char*)at) : nullptr;
+  if (r && !ordered(barrier.set_up, me))
+    report_race(barrier.set_up, r - regions.data(), (char*)at - r->base, me.place, 3, false);
+  return barrier;
 }
 uint64_t simt_mbarrier_arrive(void* at, unsigned count, unsigned bytes, const char* file, unsigned line, void* pc) {
   collective(pc, file, line);
-  access((char*)at, 8, SIMT_ATOMIC, pc), settle();
-  MBarrier& barrier = find_barrier(at, "an arrival");
+  MBarrier& barrier = used_barrier(at, "an arrival", pc);
   if (count > barrier.pending)
     die("%u arrivals at the mbarrier at offset %u of shared memory, whose phase %u waits for %u of %u", count,
         offset_of(at), barrier.phase, barrier.pending, barrier.arrivals);
@@ -48,8 +58,7 @@ uint64_t simt_mbarrier_arrive(void* at, unsigned count, unsigned bytes, const ch
 // Whether the phase of a token, or of a parity, is over
 bool simt_mbarrier_test(void* at, uint64_t phase, int parity, int waits, const char* file, unsigned line, void* pc) {
   collective(pc, file, line);
-  access((char*)at, 8, SIMT_ATOMIC, pc), settle();
-  const unsigned which = &find_barrier(at, "a wait") - barriers.shared.data();
+  const unsigned which = &used_barrier(at, "a wait", pc) - barriers.shared.data();
   const auto over = [=] {
     const unsigned now_in = barriers.shared[which].phase;
     return parity ? (now_in & 1) != (phase & 1) : now_in != (unsigned)phase;

@@ -248,7 +248,7 @@ template <class T> SIMT_PTX simt_bits64 simt_ptx_dp4a(simt_bits64 a, simt_bits64
   return (unsigned)c;
 }
 
-// ---- conversions. ROUND: 0 as C++ does, 1 nearest even, 2 towards zero, 3 down, 4 up ----
+// ---- conversions. ROUND: 0 as C++ does, 1 nearest even, 2 towards zero, 3 down, 4 up; 10 more: to a whole number ----
 template <class T> SIMT_QUICK inline double simt_wide(simt_bits64 bits) { return (double)(typename simt_work<T>::type)simt_as<T>(bits); }
 template <class D> SIMT_QUICK inline D simt_clamped(double x) {
   using L = std::numeric_limits<D>;
@@ -262,11 +262,12 @@ template <class D, class S, int ROUND> SIMT_PTX simt_bits64 simt_ptx_cvt(simt_bi
     return simt_raw<D>((D)simt_as<S>(bits));
   } else {
     const double x = simt_wide<S>(bits);
-    const double whole = ROUND == 1 ? nearbyint(x) : ROUND == 2 ? trunc(x) : ROUND == 3 ? floor(x) : ROUND == 4 ? ceil(x) : x;
+    constexpr int WAY = ROUND % 10;
+    const double whole = WAY == 1 ? nearbyint(x) : WAY == 2 ? trunc(x) : WAY == 3 ? floor(x) : WAY == 4 ? ceil(x) : x;
     if constexpr (std::is_integral<D>::value) {
       return simt_raw<D>(simt_clamped<D>(whole));
     } else {
-      D near = (D)x;
+      D near = (D)(ROUND > 10 ? whole : x);
       if (ROUND == 2 && fabs((double)near) > fabs(x)) near = simt_as<D>(simt_raw<D>(near) - 1);
       return simt_raw<D>(near);
     }
