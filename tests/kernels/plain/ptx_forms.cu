@@ -178,3 +178,37 @@
       : "=f"(z) : "h"((unsigned short)0x4100));
   o[N] = z;
 }
+// = 3
+{
+  asm volatile("prefetchu.L1 [%0];" :: "l"(x));
+  asm volatile("{.reg .b64 p; createpolicy.fractional.L2::evict_first.b64 p, 1.0;}" ::);
+  asm volatile("{discard.global.L2 [%0], 128;}" :: "l"(x));
+  asm volatile("applypriority.global.L2::evict_normal [%0], 128;" :: "l"(x));
+  asm volatile("nanosleep.u32 20;");
+  o[N] = 3;
+}
+// = 2
+{
+  float z;
+  asm("{.reg .pred p; setp.lt.f32 p, %1, 0f00000000; @p trap; ldu.global.f32 %0, [%2 + 8];}"
+      : "=f"(z) : "f"(A), "l"(x));
+  o[N] = z;
+}
+// = 4294967295
+{
+  unsigned z;
+  asm volatile("activemask.b32 %0;" : "=r"(z));
+  o[N] = z;
+}
+// = 10
+{
+  int z;
+  if (threadIdx.x == 0) {
+    *kept = 3;
+    asm volatile("atom.global.cas.b32 %0, [%1], 3, 9;" : "=r"(z) : "l"(kept) : "memory");
+    asm volatile("{.reg .b32 t; atom.release.gpu.global.exch.b32 t, [%0], 7;}" :: "l"(kept) : "memory");
+    asm volatile("{.reg .b32 t; ld.acquire.gpu.global.u32 t, [%0]; st.relaxed.gpu.global.u32 [%0], t;}" :: "l"(kept));
+    z += *kept;
+  }
+  o[N] = z;
+}

@@ -151,7 +151,7 @@ KERNEL = """
 #define RAW(y, x) asm volatile(STRING(ex2.approx) R"(.f32 %0, %1;)" : "=f"(y) : "f"(x))
 #define UNUSED() asm volatile("tcgen05.fence::before_thread_sync;")
 inline __device__ void never() { asm volatile("tcgen05.fence::before_thread_sync;"); }
-__global__ void all(const float* x, float* o) {
+__global__ void all(const float* x, float* o, int* kept) {
   __shared__ float s[32];
   const float A = 0.75f, B = 2.5f;
   BODY
@@ -170,7 +170,9 @@ def test_each_accepted_instruction_gives_its_value_on_the_cpu():
     body = "\n  ".join(f"{{ {code.replace('[N]', f'[{n}]')} __syncthreads(); }}" for n, code in enumerate(tried))
     body = re.sub(r"o\[(\d+)\] = ([^;]+);", r"if (!threadIdx.x) o[\1] = \2;", body)
     inputs = {"x": np.arange(64, dtype=np.float32)}
-    alone = Alone(KERNEL.replace("BODY", body), "all", inputs, {"o": ((len(tried),), "float32")})
+    alone = Alone(
+        KERNEL.replace("BODY", body), "all", inputs, {"o": ((len(tried),), "float32"), "kept": ((1,), "int32")}
+    )
     expected = np.array([float(value) for value in tried.values()])
     for reversed_order in (False, True):
         values = alone.run(reversed_order)["o"]
@@ -180,8 +182,9 @@ def test_each_accepted_instruction_gives_its_value_on_the_cpu():
 
 
 def test_each_accepted_first_word_is_tried():
-    here = "".join(path.read_text() for path in sorted(Path(__file__).parent.glob("*ptx*")))
-    assert not [word for word in RULES if not re.search(rf"\b{word}\b[.; ]", here)]
+    files = [path.read_text() for path in sorted(Path(__file__).parent.glob("test_ptx_*.py"))]
+    tried = "".join([*files, *ONE, *_forms()])
+    assert not [word for word in RULES if not re.search(rf"\b{word}\b[.; ]", tried)]
 
 
 def test_the_first_tutorial_with_an_exponential_and_a_load_in_ptx_is_right(tmp_path):
@@ -221,8 +224,8 @@ def test_the_first_tutorial_with_an_exponential_and_a_load_in_ptx_is_right(tmp_p
 )
 def test_other_ptx_is_refused_before_a_run_with_its_line(code, said):
     text = KERNEL.replace("BODY", code)
-    line = 1 + (text.partition("void never()")[0] if code == "never();" else text.partition(code)[0]).count("\n")
-    alone = Alone(text, "all", {"x": np.zeros(4, np.float32)}, {"o": ((4,), "float32")})
+    line = 1 + KERNEL.partition("void never()" if code == "never();" else "BODY")[0].count("\n")
+    alone = Alone(text, "all", {"x": np.zeros(4, np.float32)}, {"o": ((4,), "float32"), "kept": ((1,), "int32")})
     for run in (alone.run, alone.probe):
         with pytest.raises(BuildError) as refused:
             run()
@@ -233,4 +236,4 @@ def test_other_ptx_is_refused_before_a_run_with_its_line(code, said):
 def test_an_asm_that_is_no_statement_does_not_compile(code):
     text = KERNEL.replace("BODY", code).replace("#define STRING", "#define OTHER(n) int f() asm(#n)\n#define STRING", 1)
     with pytest.raises(BuildError, match=r"mine.cu line \d+: "):
-        Alone(text, "all", {"x": np.zeros(4, np.float32)}, {"o": ((4,), "float32")}).run()
+        Alone(text, "all", {"x": np.zeros(4, np.float32)}, {"o": ((4,), "float32"), "kept": ((1,), "int32")}).run()

@@ -232,10 +232,11 @@ def test_a_missing_wait_is_found_with_the_lines_of_the_copy_and_of_the_read(name
     [
         ("roles", ("&full[n], 256);", "&full[n], 260);"), "deadlock: .* at the mbarrier at offset .* 4 bytes"),
         ("roles", ("init(&empty[n], 2)", "init(&empty[n], 3)"), "1 of 3 arrivals and 0 bytes are missing"),
-        ("roles", ("arrive(&empty[n]);", "arrive(&empty[n]), arrive(&empty[n]);"), "1 arrivals at the mbarrier"),
+        ("tokens", ("arrive.shared.b64 %0, [%1];", "arrive.shared.b64 %0, [%1], 65;"), "phase 0 waits for 64 of 64"),
         ("roles", ("init(&full[n], 1),", ""), "which no thread has set up. mbarrier.init comes first"),
         ("roles", ("bulk(s + n * 64,", "bulk(s + n * 64 + 1,"), "must be multiples of 16"),
-        ("named", ("bar.arrive 3, 96", "bar.arrive 3, 64"), "those who came before said"),
+        ("named", ("bar.sync 3, 96", "bar.sync 3, 64"), "those who came before said 96"),
+        ("named", ("bar.arrive 3, 96", "bar.arrive 3, 128"), "no more than the block.s 96 threads"),
         ("named", ("bar.arrive 3, 96", "bar.arrive 4, 96"), "at barrier 3, to which 32 of 96 threads came"),
         ("stages", ("x + t * 4, 16);", "x + t * 4 + 1, 16);"), "not aligned to its width"),
         ("stages", ('"n"(bytes))', '"n"(bytes - 4))'), "cp.async.ca copies 4, 8 or 16 bytes"),

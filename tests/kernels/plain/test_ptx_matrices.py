@@ -39,6 +39,35 @@ def test_ldmatrix_deals_rows_to_lanes(count, trans):
     alone.agrees({"o": expected.view(np.int32).ravel()})
 
 
+STORED = """
+__global__ void stored(const unsigned* x, unsigned* o, unsigned* turned) {
+  __shared__ __align__(16) unsigned tile[32 * 4];
+  const unsigned l = threadIdx.x, row = (unsigned)__cvta_generic_to_shared(&tile[l * 4]);
+  for (int i = l; i < 128; i += 32) tile[i] = x[i];
+  __syncthreads();
+  unsigned r[4], t;
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4TRANS.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(row));
+  asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(t) : "r"(r[0]));
+  turned[l] = t;
+  asm volatile("stmatrix.sync.aligned.m8n8.x2TRANS.shared::cta.b16 [%0], {%1, %2};" ::"r"(row), "r"(r[1]), "r"(r[0]));
+  __syncthreads();
+  for (int n = 0; n < 4; ++n) o[l * 4 + n] = tile[l * 4 + n];
+}
+"""
+
+
+@pytest.mark.parametrize("trans", ["", ".trans"])
+def test_stmatrix_stores_what_ldmatrix_loads_and_movmatrix_turns_a_matrix(trans):
+    halves = np.random.default_rng(2).integers(0, 2**16, (4, 8, 8)).astype(np.uint16)
+    expected = halves[[1, 0, 2, 3]]
+    first = halves[0].T if trans else halves[0]
+    turned = np.stack([first.T[lane // 4, lane % 4 * 2 : lane % 4 * 2 + 2] for lane in range(32)])
+    outputs = {"o": ((128,), "int32"), "turned": ((32,), "int32")}
+    alone = Alone(STORED.replace("TRANS", trans), "stored", {"x": halves.view(np.int32).ravel()}, outputs)
+    alone.agrees({"o": expected.view(np.int32).ravel(), "turned": turned.view(np.int32).ravel()})
+
+
 PRODUCT = """
 __global__ void NAME(const unsigned* a, const unsigned* b, const unsigned* c, unsigned* o) {
   const int l = threadIdx.x;
