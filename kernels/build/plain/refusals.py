@@ -13,7 +13,8 @@ CUDA_HEADERS = (
     *("cuda.h", "cuda_runtime.h", "cuda_runtime_api.h", "device_launch_parameters.h", "device_functions.h"),
     *("vector_types.h", "math_constants.h", "cuda_fp16.h", "cuda_bf16.h", "cuda_fp8.h", "mma.h", "cuda_pipeline.h"),
     *("cooperative_groups.h", "cooperative_groups/reduce.h", "cooperative_groups/memcpy_async.h"),
-    "cuda/pipeline",
+    *("cuda/pipeline", "cuda/barrier", "cub/cub.cuh", "cub/block/block_reduce.cuh", "cub/block/block_scan.cuh"),
+    *("cub/block/block_load.cuh", "cub/block/block_store.cuh", "cub/warp/warp_reduce.cuh", "cub/warp/warp_scan.cuh"),
 )
 STANDARD_HEADERS = (
     *("assert.h", "float.h", "limits.h", "math.h", "stddef.h", "stdint.h", "stdio.h", "stdlib.h", "string.h"),

@@ -40,6 +40,8 @@ void simt_copies_arrive(void* barrier, int noinc, const char* file, unsigned lin
 void simt_mbarrier_init(void* at, unsigned arrivals, const char* file, unsigned line, void* pc);
 uint64_t simt_mbarrier_arrive(void* at, unsigned count, unsigned bytes, const char* file, unsigned line, void* pc);
 bool simt_mbarrier_test(void* at, uint64_t phase, int parity, int waits, const char* file, unsigned line, void* pc);
+void simt_mbarrier_drop(void* at, const char* file, unsigned line, void* pc);
+void simt_barrier_copy(void* to, const void* from, unsigned bytes, void* barrier, const char* file, unsigned line, void* pc);
 void simt_named_barrier(unsigned number, unsigned count, int waits, const char* file, unsigned line, void* pc);
 void simt_bulk_load(void* to, const void* from, unsigned bytes, void* barrier, const char* file, unsigned line, void* pc);
 void simt_bulk_store(void* to, const void* from, unsigned bytes, const char* file, unsigned line, void* pc);
