@@ -82,7 +82,10 @@ def shared_arrays(found: list[Token]) -> list[Arrays]:
             last = closing(found, last) + 1 if found[last].text in ("(", "[", "{") else last + 1
         words = [t.text for t in found[first:at]]
         names, depth, angles, before = [], 0, 0, ""
-        for text in [*(t.text for t in found[at + 1 : last]), ";"]:
+        start = at + 1
+        if found[start].text in ("struct", "union", "class"):  # with a body: its name is no array's
+            start = next((closing(found, n) + 1 for n in range(start, last) if found[n].text == "{"), start)
+        for text in [*(t.text for t in found[start:last]), ";"]:
             if depth == 0 and angles == 0 and text in ("[", ",", "=", ";", "{") and re.match(r"[A-Za-z_]\w*$", before):
                 names.append(before)
             if depth == 0:

@@ -29,7 +29,8 @@ def _matrix(one: Instruction) -> str:
         raise Untaken(one.name)
     read = ", ".join(f"(unsigned){one.read(text, 'b32')}" for text in sources)
     values = one.array(4)
-    return f"const unsigned {values}[4] = {{{read}}}; simt_ptx_stmatrix({values}, {count}, {trans}, {one.address(0, True)});"
+    given = f"const unsigned {values}[4] = {{{read}}};"
+    return f"{given} simt_ptx_stmatrix({values}, {count}, {trans}, {one.address(0, True)});"
 
 
 def _movmatrix(one: Instruction) -> str:

@@ -43,7 +43,8 @@ struct ThreadCopy {  // by cp.async
   Written written;
   ThreadCopy* before;
 };
-static void land(const ThreadCopy& copy) { memcpy(copy.to, copy.from, copy.bytes), memset(copy.to + copy.bytes, 0, copy.zeros); }
+static void land(const ThreadCopy& copy) { memcpy(copy.to, copy.from, copy.bytes), memset(copy.to + copy.bytes,
+    0, copy.zeros); }
 static void start_copy(char* to, const char* from, unsigned bytes, unsigned zeros, void* pc) {
   Own& me = own[current->linear];
   const Written written = begin_copy(to, from, bytes, zeros, pc);

@@ -82,7 +82,8 @@ void simt_named_barrier(unsigned number, unsigned count, int waits, const char* 
   if (number > 15) die("barrier %u; they are numbered 0 to 15", number);
   if (!count) count = (threads + 31) / 32 * 32;
   if (count % 32 || count > (threads + 31) / 32 * 32)
-    die("barrier %u with %u threads: it takes whole warps, and no more than the block's %u threads", number, count, threads);
+    die("barrier %u with %u threads: it takes whole warps, and no more than the block's %u threads", number,
+        count, threads);
   Numbered& barrier = barriers.numbered[number];
   if (barrier.arrived && barrier.count != count)
     die("barrier %u with %u threads: those who came before said %u", number, count, barrier.count);
@@ -114,7 +115,8 @@ void simt_bulk_load(void* to, const void* from, unsigned bytes, void* at, const 
   start_bulk(find_barrier(at, "a bulk copy"), {{(char*)to, (const char*)from, bytes}}, bytes, {file, line}, pc);
 }
 // A copy of any size, whose bytes the barrier's phase also waits for
-void simt_barrier_copy(void* to, const void* from, unsigned bytes, void* at, const char* file, unsigned line, void* pc) {
+void simt_barrier_copy(void* to, const void* from, unsigned bytes, void* at, const char* file, unsigned line,
+    void* pc) {
   collective(pc, file, line);
   MBarrier& barrier = find_barrier(at, "a copy");
   barrier.expected += bytes;

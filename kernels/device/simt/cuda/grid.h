@@ -41,7 +41,8 @@ template <class DO> static void for_cells(size_t count, DO act) {
       act(regions[i].cells[word]);
 }
 static void park() {
-  Parked block{block_idx, block_tag, block_number, done, block_barriers, last_atomic, regions.size(), {}, {}, {}, {}, {}, {}};
+  Parked block{block_idx, block_tag, block_number, done, block_barriers, last_atomic, regions.size(), {}, {},
+      {}, {}, {}, {}};
   block.fibers.assign(fibers, fibers + threads);
   block.own.assign(own, own + threads);
   for_memory(block.regions, [&](char* p, size_t bytes) { block.bytes.insert(block.bytes.end(), p, p + bytes); });

@@ -103,7 +103,8 @@ template <class T, int X, int Y, int Z> struct simt_block {
   }
 };
 
-template <class T, int X, BlockReduceAlgorithm ALGORITHM = BLOCK_REDUCE_WARP_REDUCTIONS, int Y = 1, int Z = 1, int ARCH = 0>
+template <class T, int X, BlockReduceAlgorithm ALGORITHM = BLOCK_REDUCE_WARP_REDUCTIONS, int Y = 1, int Z = 1,
+    int ARCH = 0>
 struct BlockReduce {
   using Block = simt_block<T, X, Y, Z>;
   using TempStorage = typename Block::TempStorage;
