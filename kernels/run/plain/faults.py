@@ -22,6 +22,7 @@ KINDS = (
 )
 STOPS = (
     ("illegal address", "out of bounds"),
+    ("missing wait", "missing wait"),
     ("is not aligned", "misaligned access"),
     ("time limit is over", "endless loop"),
     ("divergent barrier", "divergent barrier"),

@@ -51,6 +51,12 @@ void simt_box_load(void* to, const void* map, const unsigned long long* at, int 
                    const char* file, unsigned line, void* pc);
 void simt_box_store(const void* map, const unsigned long long* at, int dimensions, const void* from, const char* file,
                     unsigned line, void* pc);
+// Products of a warpgroup (products.h). The operand's descriptors, or A from registers
+void simt_wgmma(unsigned long long* d, const unsigned long long* a, unsigned long long a_at, unsigned long long b_at,
+                unsigned flags, unsigned types, unsigned columns, const char* file, unsigned line, void* pc);
+void simt_wgmma_fence(const char* file, unsigned line, void* pc);
+void simt_wgmma_commit(const char* file, unsigned line, void* pc);
+void simt_wgmma_wait(unsigned open, const char* file, unsigned line, void* pc);
 // Matrices of a warp (matrices.h)
 void simt_load_matrices(unsigned* words, int count, int trans, const void* row, const char* file,
     unsigned line, void* pc);

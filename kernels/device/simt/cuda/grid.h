@@ -83,7 +83,8 @@ static bool stuck_block() {
          PARKED_MAX >> 20);
   return true;
 }
-static void end_block() { ++blocks_left, end_barriers(); }
+static void (*end_products)();  // products.h
+static void end_block() { ++blocks_left, end_barriers(), end_products(); }
 // The next block goes on, or false if none is parked
 static bool resume_block() {
   if (released.empty()) {

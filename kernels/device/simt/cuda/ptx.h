@@ -161,3 +161,13 @@ SIMT_PTX void simt_ptx_mma(simt_bits64* d, const simt_bits64* a, const simt_bits
                            int type_b, int sums, int depth, int clamps, SIMT_SITE) {
   simt_mma(d, a, b, c, type_a | type_b << 8 | sums << 16 | clamps << 24, depth, file, line, SIMT_PC);
 }
+
+// ---- warpgroups ----
+// flags: 1 and 2 change the sign of A and B, 4 and 8 say that their rows run across the summed dimension
+SIMT_PTX void simt_ptx_wgmma(simt_bits64* d, const simt_bits64* a, simt_bits64 a_at, simt_bits64 b_at, bool adds,
+                             int flags, int type_a, int type_b, int sums, int columns, SIMT_SITE) {
+  simt_wgmma(d, a, a_at, b_at, flags | adds << 4, type_a | type_b << 8 | sums << 16, columns, file, line, SIMT_PC);
+}
+SIMT_PTX void simt_ptx_wgmma_fence(SIMT_SITE) { simt_wgmma_fence(file, line, SIMT_PC); }
+SIMT_PTX void simt_ptx_wgmma_commit(SIMT_SITE) { simt_wgmma_commit(file, line, SIMT_PC); }
+SIMT_PTX void simt_ptx_wgmma_wait(simt_bits64 open, SIMT_SITE) { simt_wgmma_wait((unsigned)open, file, line, SIMT_PC); }

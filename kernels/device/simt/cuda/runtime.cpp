@@ -18,6 +18,9 @@ enum class AccessKind { LOAD, STORE, LDMATRIX, CP_ASYNC, CP_ASYNC_L2 };
 #include "grid.h"
 
 using namespace simt;
+extern "C" {
+static void begin_products();
+}
 
 static void begin_block() {
   settle();  // the last write of the block before
@@ -30,7 +33,7 @@ static void begin_block() {
   block_number = block_idx.x + grid_dim.x * (block_idx.y + grid_dim.y * block_idx.z);
   for (unsigned i = 0; i < threads; ++i) drop_copies(own[i]), own[i] = Own{};
   clocks.clear();
-  begin_barriers();
+  begin_barriers(), begin_products();
 }
 static void begin_launch(const Launch& asked) {
   block_tag = std::max(block_tag, (uint32_t)fence_of_block.size() - !fence_of_block.empty());
@@ -155,6 +158,7 @@ void simt_fence() {
 
 #include "copies.h"
 #include "matrices.h"
+#include "products.h"
 }
 #include "boxes.h"
 extern "C" {
