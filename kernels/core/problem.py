@@ -19,7 +19,7 @@ from kernels.core.masks import Mask
 from kernels.core.paged import Cache, CacheCall, CacheChange, CacheUse
 from kernels.core.scope import Scope
 from kernels.core.tensors import Initial, Role, Tensor
-from kernels.errors import PeerUnavailable, ProblemError
+from kernels.errors import FrontMatterError, PeerUnavailable, ProblemError
 
 if TYPE_CHECKING:
     from torch import Tensor as TorchTensor
@@ -69,6 +69,8 @@ class Work(NamedTuple):
 
 
 Size = float | str | bool
+OF_FREE = ("sizes", "tensors", "truth", "main")
+"""The keys of an opening comment that declare a run without a problem (families/free/)."""
 Sweeps = Iterable[tuple[list[tuple[str, list[Any]]], Mapping[str, object]]]
 
 
@@ -198,6 +200,11 @@ class Problem:
         """The mask of all heads, or one mask per head, batch by batch. Empty unless the problem is `masked`."""
         return ()
 
+    @property
+    def compared(self) -> bool:
+        """Whether a truth is known, so that a run's outputs are compared with it."""
+        return True
+
     # ---- sizes ----
 
     @property
@@ -276,6 +283,20 @@ class Problem:
         """A copy with the sizes that the values of its call give, and the arrays of a file for with_values. No array,
         if the problem takes none. Raises ProblemError for too many bytes."""
         return self, {name: values.read(name) for name in self.valued if name in values}
+
+    @classmethod
+    def declared(cls, file: str, table: dict[str, Any]) -> "type[Problem]":
+        """The class of the problems of a .cu with this opening comment. Raises FrontMatterError for a key that only
+        the family free has. file: its name, for messages."""
+        for key in OF_FREE:
+            if key in table:
+                raise FrontMatterError(f"{file}: {key} is a key of family free. Remove it, or write family = \"free\".")
+        return cls
+
+    @classmethod
+    def own_word(cls) -> str:
+        """What main() of the kernel's file said of its own result, or ""."""
+        return ""
 
     @classmethod
     def attends_to_cache(cls) -> bool:

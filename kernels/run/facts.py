@@ -22,6 +22,9 @@ NOTHING_LOGGED = (
     "no probe logged anything. Add probes (device/probe.cuh), or choose --backend cpu for a kernel in CUDA's own "
     "names. Otherwise a page shows only the tensors."
 )
+NOT_COMPARED = (
+    "No truth is known, so nobody compared its values. Write truth = \"x @ y\" or another line of NumPy into its comment."
+)
 ROOT = Path(__file__).parents[2]
 
 
@@ -57,7 +60,8 @@ def of_kernel(spec: KernelSpec) -> dict[str, object]:
 def of_run(run: Run, yardsticks: dict[str, float], race: str = "") -> dict[str, object]:
     """`run`'s report. race: the difference between the thread orders. A run with one is wrong.
 
-    Keys max_abs_error, baseline_max_abs_error: of the output closest to its limit. Key errors: of each output."""
+    Keys max_abs_error, baseline_max_abs_error: of the output closest to its limit, or None for a problem without a
+    truth. Key errors: of each output."""
     request = run.request
     errors = execute.judge(run.max_abs_errors, yardsticks, request.problem)
     return {
@@ -71,9 +75,9 @@ def of_run(run: Run, yardsticks: dict[str, float], race: str = "") -> dict[str, 
         "problem": request.problem.values(),
         "settings": request.constants,
         "scope": asdict(request.scope),
-        "max_abs_error": worst(errors).largest,
-        "baseline_max_abs_error": worst(errors).yardstick,
-        "worst_output": worst(errors).output,
+        "max_abs_error": worst(errors).largest if errors else None,
+        "baseline_max_abs_error": worst(errors).yardstick if errors else None,
+        "worst_output": worst(errors).output if errors else None,
         "errors": of_errors(errors),
         "correct": all(e.ok for e in errors) and not race and not launches.errors(run.faults),
         "race": race,
@@ -146,6 +150,8 @@ def check_lines(
         of = f"{row['kernel']}: {row['problems']} problems in both builds on {device}"
         if wrong:
             lines.append(f"{of}, {len(wrong)} wrong")
+        elif not row["compared"]:
+            lines.append(f"{of}, no fault found. {NOT_COMPARED}")
         else:
             worst = f"{row['worst_ratio']:.2f} times torch's, and {row['worst_share']:.0%} of the limit"
             lines.append(f"{of}, none wrong. The largest error is {worst}")
