@@ -16,10 +16,11 @@ from kernels.core.sources import read_files, read_text
 from kernels.core.spec import KernelSpec
 from kernels.errors import FrontMatterError, ProblemError, RunError
 from kernels.jail import why_none
-from kernels.opening import host, matching, proposal
-from kernels.opening.host import Ran, RanLaunch, has_main
+from kernels.opening import free, host, matching, proposal
+from kernels.opening.host import has_main
 from kernels.opening.matching import Fit, Parameter, changed, shaping, tensor_of
 from kernels.opening.proposal import Proposal
+from kernels.opening.ran import Ran, RanLaunch
 from kernels.run import options
 
 MOST_TRIED = 129  # values of a field that no number of the launches gives
@@ -77,18 +78,49 @@ def open_file(args: argparse.Namespace) -> int:
     text = read_text(path)
     if re.match(r"\s*/\*[^*]*?\bfamily\s*=", text):
         raise ProblemError(f"{path} has its front matter already. Run python -m kernels check {path}.")
-    launches = proposal.launches_of(text)
-    listed = proposal.parameters_of(text, launches)
-    fit = _fit(listed)
     pairs = [text.partition("=") for text in args.say]
     if bad := next((text for text, (_, sign, _) in zip(args.say, pairs) if not sign), ""):
         raise ProblemError(f"--say is {bad!r}. It must be NAME=EXPRESSION.")
-    made = proposal.propose(path, text, fit, launches, {name.strip(): value.strip() for name, _, value in pairs})
+    said = {name.strip(): value.strip() for name, _, value in pairs}
+    launches = proposal.launches_of(text)
+    listed = proposal.parameters_of(text, launches)
+    if not (fit := _fit(text, listed, said)):
+        return _free(args, path, text, said)
+    made = proposal.propose(path, text, fit, launches, said)
     ran = _ran(made, path, text) if has_main(text) else None
     kernel = None if made.questions else _kernel(made, path, text)
-    target = path if args.write else Path(args.out) if args.out else None
-    commands = _problems(made, kernel, str(target or path), listed, len(launches), ran) if ran else []
-    if target and not made.questions:
+    commands = _problems(made, kernel, str(_target(args) or path), listed, len(launches), ran) if ran else []
+    return _end(args, path, text, made, commands)
+
+
+def _free(args: argparse.Namespace, path: Path, text: str, said: Mapping[str, str]) -> int:
+    """The proposal for a file without a problem."""
+    made = free_proposal(path, text, said)
+    if not made.questions:
+        _kernel(made, path, text)
+    return _end(args, path, text, made, [])
+
+
+def free_proposal(path: Path, text: str, said: Mapping[str, str]) -> Proposal:
+    """The proposal of a file's own run: of its main() in the jail, else of its text and the answers."""
+    if has_main(text):
+        if reason := why_none():
+            raise ProblemError(f"main() of {path.name} is not run: {reason}")
+        ran = host.run(path.name, text)
+        made = free.of_run(path, text, ran)
+        _say_run(made, ran)
+        return made
+    raise ProblemError("TODO")
+
+
+def _target(args: argparse.Namespace) -> Path | None:
+    return Path(args.file) if args.write else Path(args.out) if args.out else None
+
+
+def _end(args: argparse.Namespace, path: Path, text: str, made: Proposal, commands: list[str]) -> int:
+    """Prints the proposal, and writes it if asked. Returns the exit code."""
+    target = None if made.questions else _target(args)
+    if target:
         options.write(str(target), lambda: target.write_text(made.text_of(text)))
     if args.json:
         print(json.dumps({"front_matter": made.table, "unknown": made.questions, "commands": commands}, indent=1))
@@ -96,15 +128,17 @@ def open_file(args: argparse.Namespace) -> int:
         print("\n".join(made.report()))
         for command in commands:
             print(f"run: python -m kernels {command}")
-        if target and not made.questions:
+        if target:
             print(f"Written: {target}. Next: python -m kernels check {target}")
     return FAILED if made.questions else OK
 
 
 def proposed(path: Path, text: str) -> Proposal:
-    """The proposal for a text, without a run of its main(). Raises ProblemError. path: for its name."""
+    """The proposal for a text. Its main() runs only if it has no problem. Raises ProblemError. path: for its name."""
     launches = proposal.launches_of(text)
-    return proposal.propose(path, text, _fit(proposal.parameters_of(text, launches)), launches, {})
+    listed = proposal.parameters_of(text, launches)
+    fit = _fit(text, listed, {})
+    return proposal.propose(path, text, fit, launches, {}) if fit else free_proposal(path, text, {})
 
 
 def problems() -> Iterator[tuple[str, str, type[Problem]]]:
@@ -113,14 +147,9 @@ def problems() -> Iterator[tuple[str, str, type[Problem]]]:
             yield family, name, kind
 
 
-def _fit(listed: list[Parameter]) -> Fit:
-    if fits := matching.best(problems(), listed):
-        return fits[0]
-    pointers = ", ".join(f"{one.c_type} {one.name}" for one in listed if one.is_pointer)
-    raise ProblemError(
-        f"No problem fits the pointers {pointers}. No problem has tensors of these names and types. Name them as a "
-        "problem's tensors, such as q."
-    )
+def _fit(text: str, listed: list[Parameter], said: Mapping[str, str]) -> Fit | None:
+    """The problem of a file, or None for a file without one."""
+    return next(iter(matching.best(problems(), listed)), None)
 
 
 def _ran(made: Proposal, path: Path, text: str) -> Ran | None:
@@ -132,10 +161,14 @@ def _ran(made: Proposal, path: Path, text: str) -> Ran | None:
     except (RunError, ProblemError) as error:
         made.lines.append(("main()", "not run", str(error)))
         return None
+    _say_run(made, ran)
+    return ran
+
+
+def _say_run(made: Proposal, ran: Ran) -> None:
     said = [line for line in ran.printed.splitlines() if line.strip()]
     made.lines.append(("main()", f"{len(ran.launches)} launches, exit code {ran.code}", "run in the jail"))
     made.lines += [("  printed", line[:80], "") for line in said[:5]]
-    return ran
 
 
 def _kernel(made: Proposal, path: Path, text: str) -> KernelSpec:

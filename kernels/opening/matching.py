@@ -17,6 +17,12 @@ POINTED = {
     **dict.fromkeys(("int", "int32_t", "signed int"), "int32"),
     **dict.fromkeys(("long long", "int64_t", "long"), "int64"),
     **dict.fromkeys(("uint8_t", "unsigned char"), "uint8"),
+    **dict.fromkeys(("unsigned", "unsigned int", "uint32_t", "uint"), "uint32"),
+    **dict.fromkeys(("unsigned long long", "unsigned long", "uint64_t", "size_t"), "uint64"),
+    **dict.fromkeys(("char", "signed char", "int8_t"), "int8"),
+    **dict.fromkeys(("short", "int16_t"), "int16"),
+    **dict.fromkeys(("unsigned short", "uint16_t"), "uint16"),
+    "double": "float64",
     "__nv_fp8_e4m3": "float8_e4m3",
 }
 """The type behind a pointer -> the type of its tensor."""

@@ -1,6 +1,7 @@
 """The proposal of a front matter for an untouched .cu, each part with its source."""
 
 import json
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -108,7 +109,7 @@ class Proposal:
     lines: (part, value, source), for the reader.
     questions: parts without a source, each with the option that answers it."""
 
-    fit: Fit
+    fit: Fit | None
     table: dict[str, object] = field(default_factory=dict)
     lines: list[tuple[str, str, str]] = field(default_factory=list)
     questions: list[str] = field(default_factory=list)
@@ -155,17 +156,7 @@ def propose(path: Path, text: str, fit: Fit, launches: list[HostLaunch], said: M
     listed = parameters_of(text, launches)
     meaning = _folding(fit, text, listed)
     scratch = scratch_of(text, fit, listed, launches, meaning, said)
-    names = path.stem.replace("_", " ")
-    made.table = {
-        "title": names.capitalize(),
-        "idea": f"a kernel of {path.name}, as it is.",
-        "changed": "nothing.",
-        "costs": "not described.",
-        "limits": "see conditions.",
-        "source": path.name,
-        "family": fit.family,
-        "problem": fit.problem,
-    }
+    made.table = {**words_of(path, fit.family), "problem": fit.problem}
     tensors = ", ".join(dict.fromkeys(fit.tensors.values()))
     made.lines.append(("family", f"{fit.family}, problem {fit.problem}", f"its tensors {tensors}"))
     entries = [_launch(made, text, launch, meaning, scratch.names, said) for launch in launches]
@@ -182,6 +173,19 @@ def propose(path: Path, text: str, fit: Fit, launches: list[HostLaunch], said: M
     made.questions += scratch.questions
     made.table["launches"] = entries
     return made
+
+
+def words_of(path: Path, family: str) -> dict[str, object]:
+    """The words of a proposal's front matter, and its family."""
+    return {
+        "title": path.stem.replace("_", " ").capitalize(),
+        "idea": f"a kernel of {path.name}, as it is.",
+        "changed": "nothing.",
+        "costs": "not described.",
+        "limits": "see conditions.",
+        "source": path.name,
+        "family": family,
+    }
 
 
 def _by_queries(fit: Fit, grid: object) -> bool:
@@ -322,6 +326,9 @@ def written(table: dict[str, object]) -> str:
     simple = {key: value for key, value in table.items() if not isinstance(value, dict) and not _is_tables(value)}
     lines += [f"{key} = {_value(value)}" for key, value in simple.items()]
     for key, value in table.items():
+        if isinstance(value, dict) and not all(isinstance(entry, dict) for entry in value.values()):
+            lines += ["", f"[{key}]", *(f"{name} = {_value(held)}" for name, held in value.items())]
+            continue
         for entry in value if _is_tables(value) else ():
             lines += ["", f"[[{key}]]", *(f"{name} = {_value(held)}" for name, held in entry.items())]
         for name, entry in value.items() if isinstance(value, dict) else ():
@@ -336,5 +343,9 @@ def _is_tables(value: object) -> TypeGuard[list[dict[str, object]]]:
 def _value(value: object) -> str:
     if isinstance(value, list):
         return f"[{', '.join(map(_value, value))}]"
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{name} = {_value(held)}' for name, held in value.items())}}}"
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)  # nan, inf and -inf are TOML too
     text = json.dumps(value, ensure_ascii=False)  # a text of JSON is one of TOML
     return text.replace("*/", "* /")
