@@ -104,6 +104,9 @@ class Problem:
     picture: ClassVar[Mapping[str, str]] = {}
     # A tensor, a field or an expression -> usual names of a parameter for it, in lower case and without _.
     spellings: ClassVar[Mapping[str, tuple[str, ...]]] = {}
+    optional: ClassVar[tuple[str, ...]] = ()  # inputs that not every kernel of the problem takes
+    # Regular expressions that the text of each kernel of the problem holds, such as its exponential.
+    signs: ClassVar[tuple[str, ...]] = ()
     # An intermediate, such as s -> (axis, size) of each dimension.
     intermediates: ClassVar[Mapping[str, tuple[tuple[str, str], ...]]] = {}
     # A field -> the expression that a kernel means by it if it names no other field of that expression.

@@ -8,6 +8,7 @@ from importlib import import_module
 from pathlib import Path
 
 from kernels import catalog, families
+from kernels.build.plain.tokens import bare
 from kernels.core.cases import sample
 from kernels.core.fields import field_values, fields_of, write_value
 from kernels.core.frontmatter import read_kernel
@@ -18,7 +19,7 @@ from kernels.errors import FrontMatterError, ProblemError, RunError
 from kernels.jail import why_none
 from kernels.opening import free, host, matching, proposal
 from kernels.opening.host import has_main
-from kernels.opening.matching import Fit, Parameter, changed, shaping, tensor_of
+from kernels.opening.matching import Fit, Parameter, changed, shaping, tensor_of, trusted
 from kernels.opening.proposal import Proposal
 from kernels.opening.ran import Ran, RanLaunch
 from kernels.run import options
@@ -148,8 +149,22 @@ def problems() -> Iterator[tuple[str, str, type[Problem]]]:
 
 
 def _fit(text: str, listed: list[Parameter], said: Mapping[str, str]) -> Fit | None:
-    """The problem of a file, or None for a file without one."""
-    return next(iter(matching.best(problems(), listed)), None)
+    """The problem of a file, or None for a file without one. said: `family` chooses a family, or one of its problems.
+    Raises ProblemError for an unknown one."""
+    wanted = said.get("family", "").rpartition("/")
+    if not wanted[2]:
+        fits = (one for one in matching.best(problems(), listed) if trusted(one, bare(text)))
+        return next(fits, None)
+    if wanted[2] == free.FAMILY:
+        return None
+    known = [one for one in problems() if wanted[2] in one[:2] and wanted[0] in ("", one[0])]
+    fit = next(iter(matching.best(known, listed)), None)
+    if fit is None:
+        pointers = ", ".join(f"{one.c_type} {one.name}" for one in listed if one.is_pointer)
+        raise ProblemError(
+            f"--say family={said['family']} does not fit the pointers {pointers}. Say family=free, or leave it out."
+        )
+    return fit
 
 
 def _ran(made: Proposal, path: Path, text: str) -> Ran | None:

@@ -20,7 +20,6 @@ from kernels.opening.ran import Argument, Memory, Ran, RanLaunch
 MOST_LAUNCHES = 16
 FAMILY = "free"
 _ENTRY = re.compile(r"[A-Za-z_]\w*(?:<[\w ,:*+%-]*>)?")
-_WIDTH = r"\b{}\s*\[[^\]]*?\*\s*(\w+)\s*(?:\+|\])"
 
 
 def of_run(path: Path, text: str, ran: Ran) -> Proposal:
@@ -127,11 +126,19 @@ def _shape(text: str, uses: list[tuple[RanLaunch, str, str, Argument]], size: in
     for one, _, symbol, _ in uses:
         body = host.body_of(text, function_of(entry_of(one)))
         known = {name: arg.value for (_, name), arg in zip(parameters(text, entry_of(one)), one.args)}
-        for found in re.finditer(_WIDTH.format(re.escape(symbol)), body):
-            columns = int(known.get(found[1]) or 0)
+        for name in strides(body, symbol):
+            columns = int(known.get(name) or 0)
             if columns > 1 and size % columns == 0 and size > columns:
                 return [size // columns, columns]
     return [size]
+
+
+def strides(body: str, symbol: str) -> Iterator[str]:
+    """The names by which the indices of a pointer multiply, such as K of A[row * K + k] and of A + row * K."""
+    index = r"((?:[^\[\]]|\[[^\[\]]*\])*)"
+    for found in re.finditer(rf"\b{re.escape(symbol)}\s*(?:\[{index}\]|\+=?\s*([^;,]*))", body):
+        for factor in re.finditer(r"\*\s*(\w+)|(\w+)\s*\*", found[1] or found[2] or ""):
+            yield factor[1] or factor[2]
 
 
 def stores(text: str, entry: str, symbol: str) -> bool:
@@ -152,7 +159,7 @@ def stores(text: str, entry: str, symbol: str) -> bool:
 
 
 def _is_read(words: list[str], at: int) -> bool:
-    if at + 1 >= len(words) or words[at + 1] != "[" or words[at - 1] in ("&", "++", "--"):
+    if at + 1 >= len(words) or words[at + 1] != "[" or words[at - 1] == "&" or words[at - 2 : at] in (["+", "+"], ["-", "-"]):
         return False
     depth, end = 0, at + 1
     while end < len(words):
@@ -160,10 +167,7 @@ def _is_read(words: list[str], at: int) -> bool:
         end += 1
         if not depth:
             break
-    after = words[end : end + 2]
-    return not after or not (
-        after[0] == "[" or after[0] in ("++", "--") or re.fullmatch(r"(?:[-+*/%&|^]|<<|>>)?=", after[0]) is not None
-    )
+    return not re.match(r"\[|\+\+|--|(?:[-+*/%&|^]|<<|>>)?=(?!=)", "".join(words[end : end + 3]))
 
 
 def _launch(

@@ -80,6 +80,22 @@ class Fit:
         return _meaning(name, [n for n in known if not isinstance(known[n], (str, tuple))], problem.spellings)
 
 
+GENERIC = frozenset(
+    (*"abcdefghijlmnopqrstuwxyz", "in", "out", "inp", "input", "output", "src", "dst", "data", "idata", "odata", "res")
+    + ("result", "weight", "weights", "bias", "left", "right", "buf", "buffer", "arr", "vec", "mat")
+) - {"q"}
+"""Names of parameters that say nothing of a problem."""
+LEAST_NAMES = 2
+
+
+def trusted(fit: Fit, text: str) -> bool:
+    """Whether more than generic names speak for a fit: all inputs of the problem, and the signs in the text."""
+    said = {tensor for name, tensor in fit.tensors.items() if plain(name) not in GENERIC}
+    inputs = {tensor.name for tensor in fit.shown.tensors() if tensor.role is Role.INPUT}
+    missing = inputs - set(fit.tensors.values()) - set(fit.shown.optional)
+    return len(said) >= LEAST_NAMES and not missing and all(re.search(sign, text) for sign in fit.shown.signs)
+
+
 def plain(name: str) -> str:
     """A name in lower case, without _, and without marks of a pointer or a place."""
     name = re.sub(r"^(?:d|dev|g|gmem|p|ptr)_(?=\w)|^k(?=[A-Z])|_(?:ptr|gmem|d|dev|device|global|mat|data)$", "", name)
