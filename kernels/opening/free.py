@@ -135,10 +135,10 @@ def _shape(text: str, uses: list[tuple[RanLaunch, str, str, Argument]], size: in
 
 def strides(body: str, symbol: str) -> Iterator[str]:
     """The names by which the indices of a pointer multiply, such as K of A[row * K + k] and of A + row * K."""
-    index = r"((?:[^\[\]]|\[[^\[\]]*\])*)"
-    for found in re.finditer(rf"\b{re.escape(symbol)}\s*(?:\[{index}\]|\+=?\s*([^;,]*))", body):
-        for factor in re.finditer(r"\*\s*(\w+)|(\w+)\s*\*", found[1] or found[2] or ""):
-            yield factor[1] or factor[2]
+    inside = r"((?:[^\[\]]|\[[^\[\]]*\])*)"
+    for found in re.finditer(rf"\b{re.escape(symbol)}\s*(?:\[{inside}\]|\+=?\s*([^;,]*))", body):
+        index = found[1] or found[2] or ""
+        yield from (*re.findall(r"\*\s*(\w+)", index), *re.findall(r"(\w+)\s*\*", index))
 
 
 def stores(text: str, entry: str, symbol: str) -> bool:
