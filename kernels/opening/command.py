@@ -3,7 +3,7 @@
 import argparse
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
 from pathlib import Path
 
@@ -13,17 +13,20 @@ from kernels.core.cases import sample
 from kernels.core.fields import field_values, fields_of, write_value
 from kernels.core.frontmatter import read_kernel
 from kernels.core.problem import Problem
+from kernels.core.request import Request
 from kernels.core.sources import read_files, read_text
 from kernels.core.spec import KernelSpec
 from kernels.errors import FrontMatterError, ProblemError, RunError
 from kernels.jail import why_none
-from kernels.opening import free, host, matching, proposal
+from kernels.opening import free, guesses, host, matching, proposal
 from kernels.opening.host import has_main
 from kernels.opening.matching import Fit, Parameter, changed, shaping, tensor_of, trusted
 from kernels.opening.proposal import Proposal
 from kernels.opening.ran import Ran, RanLaunch
-from kernels.run import options
+from kernels.opening.trial import Reach, reach, request_of
+from kernels.run import options, workers
 
+TRIAL_SECONDS = 60.0
 MOST_TRIED = 129  # values of a field that no number of the launches gives
 
 
@@ -96,22 +99,39 @@ def open_file(args: argparse.Namespace) -> int:
 
 def _free(args: argparse.Namespace, path: Path, text: str, said: Mapping[str, str]) -> int:
     """The proposal for a file without a problem."""
-    made = free_proposal(path, text, said)
+    made = free_proposal(path, text, said, _tried)
     if not made.questions:
         _kernel(made, path, text)
     return _end(args, path, text, made, [])
 
 
-def free_proposal(path: Path, text: str, said: Mapping[str, str]) -> Proposal:
-    """The proposal of a file's own run: of its main() in the jail, else of its text and the answers."""
+def free_proposal(path: Path, text: str, said: Mapping[str, str], tried: Callable[[Request], Reach]) -> Proposal:
+    """The proposal of a file's own run: of its main() in the jail, else of its text and the answers.
+
+    tried: makes a trial run (trial.py)."""
+    reason = ""
     if has_main(text):
-        if reason := why_none():
-            raise ProblemError(f"main() of {path.name} is not run: {reason}")
-        ran = host.run(path.name, text)
-        made = free.of_run(path, text, ran)
-        _say_run(made, ran)
-        return made
-    raise ProblemError("TODO")
+        try:
+            if reason := why_none():
+                raise RunError(reason)
+            ran = host.run(path.name, text)
+            made = free.of_run(path, text, ran)
+            _say_run(made, ran)
+            return made
+        except (RunError, ProblemError) as error:
+            reason = str(error)
+
+    def trial(whole: str) -> Reach:
+        return tried(request_of(_read(path, text, whole)))
+
+    made = guesses.of_text(path, text, proposal.launches_of(text), said, trial)
+    if reason:
+        made.lines.append(("main()", "not run", reason))
+    return made
+
+
+def _tried(request: Request) -> Reach:
+    return workers.submit(reach, request, backend="cpu", title="trial", time_limit=TRIAL_SECONDS).result()
 
 
 def _target(args: argparse.Namespace) -> Path | None:
@@ -139,7 +159,7 @@ def proposed(path: Path, text: str) -> Proposal:
     launches = proposal.launches_of(text)
     listed = proposal.parameters_of(text, launches)
     fit = _fit(text, listed, {})
-    return proposal.propose(path, text, fit, launches, {}) if fit else free_proposal(path, text, {})
+    return proposal.propose(path, text, fit, launches, {}) if fit else free_proposal(path, text, {}, reach)
 
 
 def problems() -> Iterator[tuple[str, str, type[Problem]]]:
@@ -186,11 +206,15 @@ def _say_run(made: Proposal, ran: Ran) -> None:
     made.lines += [("  printed", line[:80], "") for line in said[:5]]
 
 
+def _read(path: Path, text: str, whole: str) -> KernelSpec:
+    """The kernel of a text with its front matter, at the place of the file."""
+    files = read_files(path.resolve(), catalog.DEVICE, catalog.SHIM) if path.exists() else ((path.name, text),)
+    return read_kernel(path.resolve(), ((files[0][0], whole), *files[1:]), catalog.problem_of)
+
+
 def _kernel(made: Proposal, path: Path, text: str) -> KernelSpec:
-    files = read_files(path.resolve(), catalog.DEVICE, catalog.SHIM)
-    whole = ((files[0][0], made.text_of(text)), *files[1:])
     try:
-        kernel = read_kernel(path.resolve(), whole, catalog.problem_of)
+        kernel = _read(path, text, made.text_of(text))
         shown = sample(kernel)
         kernel.plan(shown.problem, shown.settings)
     except FrontMatterError as error:

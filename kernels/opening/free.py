@@ -109,7 +109,9 @@ def _tensor(
     uses = [use for use in _uses(launches, symbols) if use[3].memory == number]
     size = memory.bytes // element_type(memory.dtype).bytes
     initial, words = initial_of(memory)
-    written = any(number in one.wrote or stores(text, entry_of(one), symbol) for one, _, symbol, _ in uses)
+    written = any(
+        number in one.wrote or stores(text, entry_of(one), symbol, sure=one.whole) for one, _, symbol, _ in uses
+    )
     table: dict[str, object] = {
         "shape": _shape(text, uses, size),
         "dtype": memory.dtype,
@@ -141,9 +143,9 @@ def strides(body: str, symbol: str) -> Iterator[str]:
         yield from (*re.findall(r"\*\s*(\w+)", index), *re.findall(r"(\w+)\s*\*", index))
 
 
-def stores(text: str, entry: str, symbol: str) -> bool:
+def stores(text: str, entry: str, symbol: str, sure: bool = False) -> bool:
     """Whether a kernel may write through a parameter: its pointer is not const, and the text does more than read
-    `symbol[...]`."""
+    `symbol[...]`. sure: whether it surely writes, by an assignment to `symbol[...]`."""
     found = tokens(host.body_of(text, function_of(entry)))
     words = [token.text for token in found]
     start = words.index("{") if "{" in words else 0
@@ -153,21 +155,28 @@ def stores(text: str, entry: str, symbol: str) -> bool:
         if "const" in words[first:at]:
             return False
     for at in range(start, len(words)):
-        if words[at] == symbol and not _is_read(words, at):
+        if words[at] == symbol and (_is_assigned(words, at) if sure else not _is_read(words, at)):
             return True
     return False
 
 
 def _is_read(words: list[str], at: int) -> bool:
-    if at + 1 >= len(words) or words[at + 1] != "[" or words[at - 1] == "&" or words[at - 2 : at] in (["+", "+"], ["-", "-"]):
+    if at + 1 >= len(words) or words[at + 1] != "[" or words[at - 1] == "&":
         return False
+    return not _is_assigned(words, at)
+
+
+def _is_assigned(words: list[str], at: int) -> bool:
+    """Whether the element `words[at][...]` is assigned, or may be a row of which one is."""
+    if words[at - 2 : at] in (["+", "+"], ["-", "-"]):
+        return True
     depth, end = 0, at + 1
     while end < len(words):
         depth += (words[end] == "[") - (words[end] == "]")
         end += 1
         if not depth:
             break
-    return not re.match(r"\[|\+\+|--|(?:[-+*/%&|^]|<<|>>)?=(?!=)", "".join(words[end : end + 3]))
+    return re.match(r"\[|\+\+|--|(?:[-+*/%&|^]|<<|>>)?=(?!=)", "".join(words[end : end + 3])) is not None
 
 
 def _launch(

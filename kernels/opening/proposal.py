@@ -142,7 +142,7 @@ def parameters_of(text: str, launches: list[HostLaunch]) -> list[Parameter]:
         values = [part.strip() for part in entry.partition("<")[2].rpartition(">")[0].split(",")]
         known = {
             **{found[2] or found[3]: found[1] or found[4] for found in _TYPEDEF.finditer(bare(text))},
-            **dict(zip(_template_parameters(text, function_of(entry)), values)),
+            **dict(zip(template_parameters(text, function_of(entry)), values)),
         }
         found += [with_dtype(Parameter(entry, *pair), known) for pair in parameters(text, entry)]
     if not found:
@@ -278,7 +278,7 @@ def _sizes(text: str, launch: HostLaunch, names: Names, said: Mapping[str, str])
 
 def _instance(made: Proposal, text: str, entry: str, meaning: Meaning, said: Mapping[str, str]) -> dict[str, str]:
     """A template's parameters -> their values: a problem's macro if both mean one field, else the text's own."""
-    names = _template_parameters(text, function_of(entry))
+    names = template_parameters(text, function_of(entry))
     given = [part.strip() for part in entry.partition("<")[2].rpartition(">")[0].split(",") if part.strip()]
     problem = made.fit.shown
     values = dict[str, str]()
@@ -294,7 +294,7 @@ def _instance(made: Proposal, text: str, entry: str, meaning: Meaning, said: Map
     return values
 
 
-def _template_parameters(text: str, kernel: str) -> list[str]:
+def template_parameters(text: str, kernel: str) -> list[str]:
     found = _TEMPLATE.search(bare(host.body_of(text, kernel)))
     listed = found[1].split(",") if found else []
     return [re.findall(r"\w+", part.partition("=")[0])[-1] for part in listed if part.strip()]

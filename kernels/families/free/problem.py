@@ -4,6 +4,7 @@ Each declaration has a class of its own, so that its sizes are fields, as those 
 """
 
 import copyreg
+import keyword
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, make_dataclass
 from functools import cached_property
@@ -195,12 +196,17 @@ def _sizes(file: str, table: Table) -> tuple[tuple[str, int | float], ...]:
     found = typed(file, "sizes", table.get("sizes", {}), dict, "a table [sizes] of numbers")
     for name, value in found.items():
         typed(file, f"sizes.{name}", value, (int, float), "a number")
-        if isinstance(value, bool) or not name.isidentifier() or name.startswith("_") or name in _TAKEN:
+        if isinstance(value, bool) or not is_free_name(name):
             raise FrontMatterError(f"{file}: sizes.{name} is {value!r}. It must be a number under a name of your own.")
     return tuple(found.items())
 
 
 _TAKEN = frozenset(dir(FreeProblem)) | {"seed"}
+
+
+def is_free_name(name: str) -> bool:
+    """Whether a size or a tensor may have this name."""
+    return name.isidentifier() and not keyword.iskeyword(name) and not name.startswith("_") and name not in _TAKEN
 
 
 def _tensors(file: str, table: Table) -> tuple[TensorText, ...]:
