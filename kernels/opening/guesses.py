@@ -16,7 +16,7 @@ from kernels.build.plain.tokens import bare
 from kernels.core.dtypes import DTYPES
 from kernels.core.expressions import evaluate
 from kernels.core.sources import C_TYPES, function_of, parameters
-from kernels.errors import ProblemError, RunError, WarpglassError
+from kernels.errors import BuildError, ProblemError, WarpglassError
 from kernels.families.free.problem import is_free_name
 from kernels.opening import host
 from kernels.opening.blocks import block_of, grids_of
@@ -31,7 +31,7 @@ WHOLE = ("int32", "uint32", "int64", "uint64")
 CHOSEN = {1: (1024,), 2: (64, 96), 3: (64, 96, 128)}
 """The number of sizes -> their values in a trial, so that products differ."""
 MOST_QUESTIONS = 5
-TEMPLATE = {"TM": 8, "TN": 8, "BK": 8, "K": 8}
+TEMPLATE = {"TM": 8, "TN": 8, "BK": 8, "BM": 128, "BN": 128}
 """The usual value of a template's number by its name, else 64."""
 Trial = Callable[[str], Reach]
 """The reach of a text with front matter, in a trial run (trial.py)."""
@@ -94,12 +94,13 @@ def _fields(guess: Guess) -> None:
     open_fields = [name for name, kind in listed.items() if kind in WHOLE and name not in guess.said]
     sized = [name for name in open_fields if not _is_flag(guess, name)]
     tiles = [value for value in _numbers(guess).values() if 8 <= value <= 128 and value & (value - 1) == 0]
-    unit = max(tiles, default=1) // 32 if sized else 1
+    unit = max(tiles, default=1)
     values = CHOSEN.get(len(sized), tuple(16 * (n + 2) for n in range(len(sized))))
+    values = tuple(unit * (n + 1) for n in range(len(sized))) if unit > 32 and len(sized) > 1 else values
     for name, kind in listed.items():
         field_name, answer = guess.names[name], guess.said.get(name, "")
         if kind in WHOLE and re.fullmatch(r"-?\d+", answer or "0"):
-            chosen = values[sized.index(name)] * max(1, unit) if name in sized else 0
+            chosen = values[sized.index(name)] if name in sized else 0
             guess.fields[field_name] = int(answer) if answer else chosen
             guess.made.lines.append((f"size {field_name}", str(guess.fields[field_name]), "--say" if answer else "chosen"))
         elif kind in ("float32", "float64") and re.fullmatch(r"-?[\d.]+(?:e-?\d+)?", answer or "1"):
@@ -190,7 +191,11 @@ def _sizes(guess: Guess, launch: HostLaunch, names: Names, instance: Mapping[str
     if not sure:
         guess.ask(f"the block of {launch.entry} ({source})", "block", ", ".join(block))
     if guessed is None:
+        pointers = [name for c_type, name in parameters(guess.text, launch.entry) if c_type.endswith("*")]
+        written = (name for name in pointers if stores(guess.text, launch.entry, name))
+        columns = {guess.names.get(name, "") for pointer in written for name in strides(body, pointer)}
         sized = [name for name in guess.fields if not _is_flag(guess, name)]
+        sized.sort(key=lambda name: name not in columns)  # blocks along x mostly take the columns of an output
         guess.grids[guess.launches.index(launch)] = grids_of(body, sized, number)
     sizes: dict[str, object] = {"grid": _whole(guessed or ["1"]), "block": _whole(block)}
     shared = said.get("shared_bytes") or (names.expression(launch.shared, launch.line) if launch.shared else "0")
@@ -325,17 +330,20 @@ def _reached(
         for number in guess.grids:
             entries[number]["grid"] = _whole(grid)
         try:
-            reached, stored = trial(guess.made.text_of(guess.text))
+            reached, stored, faults = trial(guess.made.text_of(guess.text))
+        except BuildError:
+            raise
         except WarpglassError as stopped:
             error = stopped
             continue
         for name, table in tables.items():
             table["role"] = "output" if name in stored else "input" if name in reached else table["role"]
-        outputs = {name: table for name, table in tables.items() if table["role"] == "output" and reached.get(name)}
-        sizes = [size_of(_count(table, reached[name]), guess.fields, _numbers(guess)) for name, table in outputs.items()]
-        if not guess.grids or sizes and all(exact for _, exact in sizes):
+        counts = [_count(table, reached.get(name, 0)) for name, table in tables.items()]
+        sizes = [size_of(count, guess.fields, _numbers(guess)) for count in counts]
+        plain = all(exact and (said[0] not in "234" or said.isdigit()) for said, exact in sizes)
+        if not guess.grids or plain and not faults:
             for number in guess.grids:
-                guess.made.lines.append(("  grid", ", ".join(grid), "a trial run: each output has a plain size"))
+                guess.made.lines.append(("  grid", ", ".join(grid), "a trial run: each tensor has a plain size"))
             return reached
     if error and not guess.grids:
         guess.ask(f"the sizes. A trial run fails: {str(error).splitlines()[0][:200].rstrip('.')}", "block", "")

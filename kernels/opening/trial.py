@@ -1,7 +1,6 @@
 """A trial run of a kernel with ample memory: how far it reaches into each pointer, and the size that explains it."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from itertools import combinations
 
 from kernels.core.expressions import evaluate
@@ -9,36 +8,26 @@ from kernels.core.request import Request
 from kernels.core.scope import Scope
 from kernels.core.spec import KernelSpec
 from kernels.run import execute
+from kernels.run.plain import launches
 
-AMPLE = 2**20  # elements of each pointer in the trial
-MOST_THREADS = 2**14  # of a trial with a log of all blocks. A larger one logs the last block of each launch
+AMPLE = 2**18  # elements of each pointer in the trial
 NEAR = 0.75  # of a size: a kernel that reaches so far has a memory of this size
-Reach = tuple[dict[str, int], list[str]]
-"""(a tensor or shared array -> the bytes up to the end of its farthest access, the stored ones)."""
+Reach = tuple[dict[str, int], list[str], list[str]]
+"""(a tensor or shared array -> the bytes up to the end of its farthest access, the stored ones, the faults)."""
 
 
 def request_of(kernel: KernelSpec) -> Request:
     """The trial of a kernel, with its default problem."""
-    texts = tuple(replace(text, item=f"block {number}") for number, text in enumerate(kernel.launch_texts))
-    kernel = replace(kernel, launch_texts=texts)
-    problem = kernel.problem_type()
-    plan = kernel.plan(problem)
-    scope = Scope.everything(plan)
-    if sum(launch.blocks * launch.threads for launch in plan.launches) > MOST_THREADS:
-        last = [(launch.item, launch.items - 1, 1) for launch in plan.launches]
-        scope = Scope(last[0][1], 1, tuple(last[1:]))
-    return Request(kernel, problem, (), scope, "cpu")
+    return Request(kernel, kernel.problem_type(), (), Scope(), "cpu")
 
 
 def reach(request: Request) -> Reach:
-    """The Reach of a trial, in a worker. Raises RunError."""
-    frame = execute.run(request).trace.frame("space", "tensor", "offset", "bytes", "event")
-    frame = frame[frame.space.notna()]
-    of = request.kernel.tensor_of_symbol
-    names = frame.tensor.astype(str).map(lambda name: of.get(name, name))
-    ends = (frame.offset + frame.bytes).groupby(names).max()
-    stored = names[frame.event.isin(["store", "atomic"])].unique()
-    return {str(name): int(end) for name, end in ends.items()}, [str(name) for name in stored]
+    """The Reach of a trial, in a worker. Raises RunError if it was stopped."""
+    *_, probed, _ = execute.probe_plain(request)
+    if probed.stopped:
+        raise launches.stop(probed)
+    reached = {one.name: one.reach for one in probed.regions}
+    return reached, [one.name for one in probed.regions if one.written], launches.errors(probed.faults)
 
 
 def size_of(count: int, sizes: Mapping[str, int], numbers: Mapping[str, int]) -> tuple[str, bool]:
