@@ -186,7 +186,9 @@ def _check_argument(file: str, where: str, arg: object) -> None:
             '{null = true} or {bytes = "HEX"}.'
         )
     if not re.fullmatch(r"(?:[0-9a-f]{2}){1,4096}", str(arg.get("bytes", "00"))):
-        raise FrontMatterError(f"{file}: {where}.bytes is {shortened(repr(arg['bytes']))}. Write 1 to 4,096 bytes in hex.")
+        raise FrontMatterError(
+            f"{file}: {where}.bytes is {shortened(repr(arg['bytes']))}. Write 1 to 4,096 bytes in hex."
+        )
     if arg.get("dimensions", 1) not in (1, 2):
         raise FrontMatterError(f"{file}: {where}.dimensions is {arg['dimensions']!r}. It must be 1 or 2.")
     if arg.get("swizzle", 0) not in (0, 32, 64, 128):

@@ -293,7 +293,7 @@ class Problem:
         the family free has. file: its name, for messages."""
         for key in OF_FREE:
             if key in table:
-                raise FrontMatterError(f"{file}: {key} is a key of family free. Remove it, or write family = \"free\".")
+                raise FrontMatterError(f'{file}: {key} is a key of family free. Remove it, or write family = "free".')
         return cls
 
     @classmethod

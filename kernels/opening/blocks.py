@@ -10,11 +10,15 @@ MOST_SIZES = 4  # of a kernel, for a search of its grid
 _BOUND = re.compile(r"__launch_bounds__\s*\(\s*(\w+)")
 _STEP = re.compile(r"blockIdx\.[xyz]\s*\*\s*(\w+)\s*\+\s*threadIdx\.([xyz])\b(?!\s*\*)")
 _WALK = re.compile(r"\bfor\s*\([^;]*;[^;]*;\s*(\w+)\s*\+=\s*(\w+)\s*\)")
-_NAMED = re.compile(r"\b((?:BLOCK|THREADS?|NUM|BLOCKDIM)_?(?:SIZE|DIM|THREADS|PER_BLOCK)\w*|THREADS|NTHREADS|WARP_SIZE)\b")
+_NAMED = re.compile(
+    r"\b((?:BLOCK|THREADS?|NUM|BLOCKDIM)_?(?:SIZE|DIM|THREADS|PER_BLOCK)\w*|THREADS|NTHREADS|WARP_SIZE)\b"
+)
 
 
 def block_of(body: str, number: Callable[[str], str | None]) -> tuple[list[str], str, bool]:
     """(sizes, source, whether the text gives them). number: a name's number in the text, or None."""
+    if "threadIdx" not in body and "thread_rank" not in body:
+        return ["1"], "its text has no threadIdx", True
     if (bound := _BOUND.search(body)) and (size := number(bound[1])):
         return [size], "__launch_bounds__", True
     sizes = {axis: known for step, axis in _STEP.findall(body) if step != "blockDim" and (known := number(step))}

@@ -71,7 +71,9 @@ def _alike(numbers: np.ndarray, is_float: bool) -> Said:
         deviation = float(finite.std()) if len(finite) else 0.0
         if deviation < NORMAL * (high - low) and abs(float(np.median(finite) - finite.mean())) < deviation / 4:
             mean = float(f"{finite.mean():.4g}")
-            return {"normal": [mean, float(f"{deviation:.4g}")]}, f"drawn: normal, mean {mean:g}, as main()'s values are"
+            return {
+                "normal": [mean, float(f"{deviation:.4g}")]
+            }, f"drawn: normal, mean {mean:g}, as main()'s values are"
         return {"random": [low, high]}, f"drawn: from {low:g} to {high:g}, as main()'s values are"
     if np.array_equal(np.sort(numbers), np.arange(low, low + len(numbers))):
         return {"permutation": [low]}, "drawn: each number once, as main()'s values are"

@@ -5,20 +5,22 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from kernels.build.plain.tokens import tokens
 from kernels.core.dtypes import element_type
 from kernels.core.fields import shortened
-from kernels.core.frontmatter import MOST_TABLES
 from kernels.core.planning import SCALARS
 from kernels.core.sources import C_TYPES, function_of, parameters
 from kernels.errors import ProblemError
+from kernels.families.free.problem import FreeProblem
 from kernels.opening import host
 from kernels.opening.describing import initial_of
+from kernels.opening.matching import Fit
 from kernels.opening.proposal import Proposal, words_of
 from kernels.opening.ran import Argument, Memory, Ran, RanLaunch
+from kernels.opening.uses import stores, strides
 
 MOST_LAUNCHES = 16
 FAMILY = "free"
+FIT = Fit(FAMILY, FAMILY, FreeProblem(), {}, {}, 0.0)
 _ENTRY = re.compile(r"[A-Za-z_]\w*(?:<[\w ,:*+%-]*>)?")
 
 
@@ -27,7 +29,7 @@ def of_run(path: Path, text: str, ran: Ran) -> Proposal:
     launches = ran.launches[:MOST_LAUNCHES]
     if not launches:
         raise ProblemError(f"main() of {path.name} launched no kernel (exit code {ran.code}). {_last(ran)}")
-    made = Proposal(None, table=words_of(path, FAMILY))
+    made = Proposal(FIT, table=words_of(path, FAMILY))
     made.lines.append(("family", FAMILY, "main() gives its launches, sizes and contents. No truth is needed"))
     symbols = {one: _symbols(text, one) for one in launches}
     names = _names(launches, symbols)
@@ -91,7 +93,9 @@ def _names(launches: tuple[RanLaunch, ...], symbols: Symbols) -> dict[int, str]:
     for number, symbol in first.items():
         name = f"{symbol}_" if keyword.iskeyword(symbol) else symbol
         count = 1
-        while name in found.values() or name in of_symbol and name != symbol or len(of_symbol[symbol]) > 1 and count == 1:
+        while (
+            name in found.values() or name in of_symbol and name != symbol or len(of_symbol[symbol]) > 1 and count == 1
+        ):
             name, count = f"{symbol}_{count}", count + 1
         found[number] = name
     return found
@@ -126,57 +130,12 @@ def _tensor(
 def _shape(text: str, uses: list[tuple[RanLaunch, str, str, Argument]], size: int) -> list[int]:
     """[rows, columns] if the text multiplies a row by a known number of columns, else [elements]. Only for pictures."""
     for one, _, symbol, _ in uses:
-        body = host.body_of(text, function_of(entry_of(one)))
         known = {name: arg.value for (_, name), arg in zip(parameters(text, entry_of(one)), one.args)}
-        for name in strides(body, symbol):
+        for name in strides(text, entry_of(one), symbol):
             columns = int(known.get(name) or 0)
             if columns > 1 and size % columns == 0 and size > columns:
                 return [size // columns, columns]
     return [size]
-
-
-def strides(body: str, symbol: str) -> Iterator[str]:
-    """The names by which the indices of a pointer multiply, such as K of A[row * K + k] and of A + row * K."""
-    inside = r"((?:[^\[\]]|\[[^\[\]]*\])*)"
-    for found in re.finditer(rf"\b{re.escape(symbol)}\s*(?:\[{inside}\]|\+=?\s*([^;,]*))", body):
-        index = found[1] or found[2] or ""
-        yield from (*re.findall(r"\*\s*(\w+)", index), *re.findall(r"(\w+)\s*\*", index))
-
-
-def stores(text: str, entry: str, symbol: str, sure: bool = False) -> bool:
-    """Whether a kernel may write through a parameter: its pointer is not const, and the text does more than read
-    `symbol[...]`. sure: whether it surely writes, by an assignment to `symbol[...]`."""
-    found = tokens(host.body_of(text, function_of(entry)))
-    words = [token.text for token in found]
-    start = words.index("{") if "{" in words else 0
-    if symbol in words[:start]:
-        at = words.index(symbol)
-        first = max(n for n in range(at) if words[n] in (",", "("))
-        if "const" in words[first:at]:
-            return False
-    for at in range(start, len(words)):
-        if words[at] == symbol and (_is_assigned(words, at) if sure else not _is_read(words, at)):
-            return True
-    return False
-
-
-def _is_read(words: list[str], at: int) -> bool:
-    if at + 1 >= len(words) or words[at + 1] != "[" or words[at - 1] == "&":
-        return False
-    return not _is_assigned(words, at)
-
-
-def _is_assigned(words: list[str], at: int) -> bool:
-    """Whether the element `words[at][...]` is assigned, or may be a row of which one is."""
-    if words[at - 2 : at] in (["+", "+"], ["-", "-"]):
-        return True
-    depth, end = 0, at + 1
-    while end < len(words):
-        depth += (words[end] == "[") - (words[end] == "]")
-        end += 1
-        if not depth:
-            break
-    return re.match(r"\[|\+\+|--|(?:[-+*/%&|^]|<<|>>)?=(?!=)", "".join(words[end : end + 3])) is not None
 
 
 def _launch(
@@ -214,12 +173,10 @@ def _argument(launch: RanLaunch, c_type: str, name: str, argument: Argument, nam
         return {"tensor": tensor, "offset": argument.offset} if argument.offset else tensor
     if not argument.raw:
         raise ProblemError(
-            f"Line {launch.line} passes {c_type} {name} to {launch.entry}: a pointer that no cudaMalloc of main() gave. "
-            "Allocate it with cudaMalloc."
+            f"Line {launch.line} passes {c_type} {name} to {launch.entry}, and no cudaMalloc of main() gave this "
+            "pointer. Allocate it with cudaMalloc."
         )
     kind, number = next((kind for kind, spelled in C_TYPES.items() if c_type in spelled), ""), argument.value
-    if not kind or number is None or not abs(number) < 2**53 or len(argument.raw) != SCALARS[kind](0).itemsize:
-        return {"bytes": argument.raw.hex()}
+    if not kind or number is None or not abs(number) < 2**53 or len(argument.raw) != 2 * SCALARS[kind](0).itemsize:
+        return {"bytes": argument.raw}
     return f"{kind} {number!r}" if kind.startswith("float") else f"{kind} {int(number)}"
-
-

@@ -20,12 +20,13 @@ from kernels.errors import BuildError, ProblemError, WarpglassError
 from kernels.families.free.problem import is_free_name
 from kernels.opening import host
 from kernels.opening.blocks import block_of, grids_of
-from kernels.opening.free import FAMILY, stores, strides
+from kernels.opening.free import FAMILY, FIT
 from kernels.opening.host import HostLaunch, constants_of, parts
 from kernels.opening.names import Names, arguments_of
 from kernels.opening.proposal import Proposal, template_parameters, words_of
 from kernels.opening.ran import dtype_of
 from kernels.opening.trial import AMPLE, Reach, size_of
+from kernels.opening.uses import is_flag, is_summed, only_assigned, stores, strides
 
 WHOLE = ("int32", "uint32", "int64", "uint64")
 CHOSEN = {1: (1024,), 2: (64, 96), 3: (64, 96, 128)}
@@ -63,7 +64,7 @@ class Guess:
 
 def of_text(path: Path, text: str, launches: list[HostLaunch], said: Mapping[str, str], trial: Trial) -> Proposal:
     """The proposal for a text. said: the answers. Raises ProblemError for a kernel without pointers."""
-    guess = Guess(Proposal(None, table=words_of(path, FAMILY)), text, launches, said)
+    guess = Guess(Proposal(FIT, table=words_of(path, FAMILY)), text, launches, said)
     guess.made.lines.append(("family", FAMILY, "no problem fits its names. No truth is needed"))
     _fields(guess)
     entries = [_launch(guess, number, one) for number, one in enumerate(launches)]
@@ -89,7 +90,7 @@ def _kind(c_type: str) -> str:
 def _fields(guess: Guess) -> None:
     """The numbers among the parameters as fields: from the answers, from the host's text, else chosen."""
     listed = {name: _kind(kind) for one in guess.launches for kind, name in parameters(guess.text, one.entry)}
-    for name, kind in listed.items():
+    for name in listed:
         guess.names[name] = name if is_free_name(name) else f"{name}_"
     open_fields = [name for name, kind in listed.items() if kind in WHOLE and name not in guess.said]
     sized = [name for name in open_fields if not _is_flag(guess, name)]
@@ -102,7 +103,9 @@ def _fields(guess: Guess) -> None:
         if kind in WHOLE and re.fullmatch(r"-?\d+", answer or "0"):
             chosen = values[sized.index(name)] if name in sized else 0
             guess.fields[field_name] = int(answer) if answer else chosen
-            guess.made.lines.append((f"size {field_name}", str(guess.fields[field_name]), "--say" if answer else "chosen"))
+            guess.made.lines.append(
+                (f"size {field_name}", str(guess.fields[field_name]), "--say" if answer else "chosen")
+            )
         elif kind in ("float32", "float64") and re.fullmatch(r"-?[\d.]+(?:e-?\d+)?", answer or "1"):
             guess.floats[field_name] = float(answer) if answer else 1e-5 if "eps" in name.lower() else 1.0
         elif kind == "bool":
@@ -110,10 +113,8 @@ def _fields(guess: Guess) -> None:
 
 
 def _is_flag(guess: Guess, name: str) -> bool:
-    """Whether the text only asks whether a number is zero."""
-    bodies = " ".join(host.body_of(guess.text, function_of(one.entry)).partition("{")[2] for one in guess.launches)
-    uses = re.findall(rf"(\S?)\s*\b{re.escape(name)}\b\s*(\S?\S?)", bodies)
-    return bool(uses) and all(before in ("(", "!", "&", "|") and after[:1] in (")", "?", "&", "|") for before, after in uses)
+    used = [one for one in guess.launches if any(name == own for _, own in parameters(guess.text, one.entry))]
+    return all(is_flag(guess.text, one.entry, name) for one in used)
 
 
 def _numbers(guess: Guess) -> dict[str, int]:
@@ -124,7 +125,9 @@ def _numbers(guess: Guess) -> dict[str, int]:
         for name, value in zip(template_parameters(guess.text, function_of(one.entry)), given):
             if value.isdigit():
                 found[name] = int(value)
-    return found | {name: int(value) for name, value in guess.said.items() if value.isdigit() and name not in guess.names}
+    return found | {
+        name: int(value) for name, value in guess.said.items() if value.isdigit() and name not in guess.names
+    }
 
 
 def _launch(guess: Guess, number: int, launch: HostLaunch) -> dict[str, object]:
@@ -170,7 +173,9 @@ def _instance(guess: Guess, launch: HostLaunch) -> dict[str, str]:
         values[name] = value
     if unknown:
         said = " ".join(f"--say {name}={values[name]}" for name in unknown)
-        guess.made.questions.append(f"{', '.join(unknown)} of the template {function_of(launch.entry)}. A guess: {said}")
+        guess.made.questions.append(
+            f"{', '.join(unknown)} of the template {function_of(launch.entry)}. A guess: {said}"
+        )
     return values
 
 
@@ -181,7 +186,9 @@ def _sizes(guess: Guess, launch: HostLaunch, names: Names, instance: Mapping[str
     def number(one: str) -> str | None:
         return instance.get(one) or names.expression(one, launch.line or 10**6)
 
-    block = parts(said["block"]) if "block" in said else names.sizes(launch.block, launch.line) if launch.block else None
+    block = (
+        parts(said["block"]) if "block" in said else names.sizes(launch.block, launch.line) if launch.block else None
+    )
     source = "--say" if "block" in said else f"line {launch.line}"
     sure = block is not None
     if block is None:
@@ -193,7 +200,9 @@ def _sizes(guess: Guess, launch: HostLaunch, names: Names, instance: Mapping[str
     if guessed is None:
         pointers = [name for c_type, name in parameters(guess.text, launch.entry) if c_type.endswith("*")]
         written = (name for name in pointers if stores(guess.text, launch.entry, name))
-        columns = {guess.names.get(name, "") for pointer in written for name in strides(body, pointer)}
+        columns = {
+            guess.names.get(name, "") for pointer in written for name in strides(guess.text, launch.entry, pointer)
+        }
         sized = [name for name in guess.fields if not _is_flag(guess, name)]
         sized.sort(key=lambda name: name not in columns)  # blocks along x mostly take the columns of an output
         guess.grids[guess.launches.index(launch)] = grids_of(body, sized, number)
@@ -223,7 +232,9 @@ def _argument(
     given = launch.args[place] if place < len(launch.args) else ""
     if c_type.endswith("*"):
         memory = re.sub(r"\(.*?\)|[&\s]|\.data_ptr<.*|\.get\(\)", "", given)
-        shared = next((t for (n, p), t in guess.tensors.items() if memory and guess.names.get(f"{n}:{p}") == memory), "")
+        shared = next(
+            (t for (n, p), t in guess.tensors.items() if memory and guess.names.get(f"{n}:{p}") == memory), ""
+        )
         same = next((t for (_, p), t in guess.tensors.items() if not memory and p == name), "")
         own = f"{name}_" if keyword.iskeyword(name) else name
         own = own if is_free_name(own) and own not in guess.tensors.values() else f"{name}_{number}"
@@ -248,7 +259,6 @@ def _tensors(guess: Guess) -> dict[str, dict[str, object]]:
     for (number, name), tensor in guess.tensors.items():
         launch = guess.launches[number]
         c_type = next(kind for kind, own in parameters(guess.text, launch.entry) if own == name)
-        bodies = host.body_of(guess.text, function_of(launch.entry))
         base = c_type.rstrip("* ")
         instance = dict(zip(template_parameters(guess.text, function_of(launch.entry)), _given(guess, launch)))
         dtype = dtype_of(instance.get(base, base))
@@ -261,7 +271,7 @@ def _tensors(guess: Guess) -> dict[str, dict[str, object]]:
             "shape": [guess.said.get(name) or AMPLE],
             "dtype": dtype,
             "role": "output" if written else "input",
-            "initial": _initial(guess, launch, name, bodies, dtype),
+            "initial": _initial(guess, launch, name, dtype),
         }
     return found
 
@@ -272,23 +282,23 @@ def _given(guess: Guess, launch: HostLaunch) -> list[str]:
     return [guess.said.get(name) or (given[n] if n < len(given) else "float") for n, name in enumerate(listed)]
 
 
-def _initial(guess: Guess, launch: HostLaunch, name: str, body: str, dtype: str) -> object:
+def _initial(guess: Guess, launch: HostLaunch, name: str, dtype: str) -> object:
     """zero for a sum of atomics or a cudaMemset, poison for a pointer that is only assigned, else numbers."""
     memory = guess.names.get(f"{guess.launches.index(launch)}:{name}") or name
     if re.search(rf"\bcudaMemset(?:Async)?\s*\(\s*{re.escape(memory)}\s*,\s*0\b", bare(guess.text)):
         return "zero"
-    if re.search(rf"\batomic\w+\s*\(\s*(?:&\s*)?{re.escape(name)}\b", body):
+    if is_summed(guess.text, launch.entry, name):
         return "zero"
-    inside = body.partition("{")[2]
-    uses = re.findall(rf"\b{re.escape(name)}\b\s*(\[(?:[^\[\]]|\[[^\[\]]*\])*\]\s*=(?!=))?", inside)
-    if uses and all(uses):
+    if only_assigned(guess.text, launch.entry, name):
         return "poison"
     return {"normal": [0.0, 1.0]} if DTYPES[dtype].is_float else {"random": [0, 9]}
 
 
 def _words(initial: object) -> str:
     if isinstance(initial, str):
-        return {"zero": "zeros: the text adds to it, or sets it", "poison": "not written: the text only assigns it"}[initial]
+        return {"zero": "zeros: the text adds to it, or sets it", "poison": "not written: the text only assigns it"}[
+            initial
+        ]
     return "random numbers"
 
 
@@ -342,7 +352,7 @@ def _reached(
         sizes = [size_of(count, guess.fields, _numbers(guess)) for count in counts]
         plain = all(exact and (said[0] not in "234" or said.isdigit()) for said, exact in sizes)
         if not guess.grids or plain and not faults:
-            for number in guess.grids:
+            if guess.grids:
                 guess.made.lines.append(("  grid", ", ".join(grid), "a trial run: each tensor has a plain size"))
             return reached
     if error and not guess.grids:
@@ -359,12 +369,9 @@ def _shape(guess: Guess, tensor: str, said: str) -> list[object]:
     for (number, name), own in guess.tensors.items():
         if own != tensor or len(factors) < 2:
             continue
-        body = host.body_of(guess.text, function_of(guess.launches[number].entry))
-        for stride in strides(body, name):
+        for stride in strides(guess.text, guess.launches[number].entry, name):
             column = guess.names.get(stride, "")
             if column in factors:
                 rest = [factor for factor in factors if factor != column]
                 return [" * ".join(rest), column]
     return [int(said) if said.isdigit() else said]
-
-

@@ -109,7 +109,7 @@ class Proposal:
     lines: (part, value, source), for the reader.
     questions: parts without a source, each with the option that answers it."""
 
-    fit: Fit | None
+    fit: Fit
     table: dict[str, object] = field(default_factory=dict)
     lines: list[tuple[str, str, str]] = field(default_factory=list)
     questions: list[str] = field(default_factory=list)

@@ -24,7 +24,7 @@ class Argument:
     memory, offset, bytes: the number and size of the memory behind a pointer, and the pointer's place, else -1 and 0.
     zero: whether the memory held only zeros.
     null: whether it is a null pointer.
-    raw: the bytes of a value."""
+    raw: the bytes of a value, in hex."""
 
     value: float | None = None
     memory: int = -1
@@ -32,7 +32,7 @@ class Argument:
     zero: bool = False
     offset: int = 0
     null: bool = False
-    raw: bytes = b""
+    raw: str = ""
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,7 @@ def _argument(held: dict[str, Any]) -> Argument:
         bool(held.get("zero")),
         int(held.get("offset", 0)),
         bool(held.get("null")),
-        bytes.fromhex(held.get("raw", "")),
+        str(held.get("raw", "")),
     )
 
 

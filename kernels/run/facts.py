@@ -23,7 +23,8 @@ NOTHING_LOGGED = (
     "names. Otherwise a page shows only the tensors."
 )
 NOT_COMPARED = (
-    "No truth is known, so nobody compared its values. Write truth = \"x @ y\" or another line of NumPy into its comment."
+    "No truth is known, so nobody compared its values. A truth is a line of NumPy in its comment, such as "
+    'truth = "x @ y".'
 )
 ROOT = Path(__file__).parents[2]
 

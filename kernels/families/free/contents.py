@@ -39,7 +39,9 @@ def read(file: str, where: str, value: object, dtype: str) -> Initial:
     ((key, held),) = value.items()
     known = (*KINDS, "values", "packed")
     if key not in known:
-        raise FrontMatterError(f"{file}: there is no key {where}.{key}. There are {', '.join(known)}.{nearest(key, known)}")
+        raise FrontMatterError(
+            f"{file}: there is no key {where}.{key}. There are {', '.join(known)}.{nearest(key, known)}"
+        )
     if key == "packed":
         _unpacked(file, where, held, dtype)
         return (key, held)
@@ -92,4 +94,6 @@ def _unpacked(file: str, where: str, text: object, dtype: str) -> np.ndarray:
         data = zlib.decompressobj().decompress(base64.b64decode(str(text), validate=True), MOST_PACKED)
         return np.frombuffer(data, element_type(dtype).numpy).copy()
     except (binascii.Error, zlib.error, ValueError) as error:
-        raise FrontMatterError(f"{file}: {where}.packed cannot be read ({error}). Write it with kernels open.") from None
+        raise FrontMatterError(
+            f"{file}: {where}.packed cannot be read ({error}). Write it with kernels open."
+        ) from None

@@ -225,7 +225,9 @@ def _tensors(file: str, table: Table) -> tuple[TensorText, ...]:
             typed(file, f"{where}.shape", size, (str, int), "a list of sizes")
         axes = entry.get("axes", _axes(len(shape)))
         if len(axes) != len(shape) or not all(isinstance(axis, str) for axis in axes):
-            raise FrontMatterError(f"{file}: {where} has {len(shape)} sizes and the axes {axes!r}. Name each dimension.")
+            raise FrontMatterError(
+                f"{file}: {where} has {len(shape)} sizes and the axes {axes!r}. Name each dimension."
+            )
         default = RANDOM if DTYPES[dtype].is_float else RANDOM_WHOLE
         initial = contents.read(file, f"{where}.initial", entry["initial"], dtype) if "initial" in entry else default
         found.append(TensorText(name, tuple(shape), tuple(axes), dtype, role, initial, entry.get("meaning", "")))
@@ -251,5 +253,3 @@ def _truths(file: str, table: Table) -> tuple[tuple[str, str], ...]:
         if name not in outputs:
             raise FrontMatterError(f"{file}: truth.{name} is no output. There are {', '.join(outputs) or 'none'}.")
     return tuple(said.items())
-
-

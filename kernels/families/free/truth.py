@@ -5,6 +5,7 @@ operators + - * / // % ** @, comparisons, indices and slices, and the functions 
 """
 
 import ast
+import math
 import operator
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -39,7 +40,21 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "softmax": softmax,
     "relu": _relu,
 }
-METHODS = ("sum", "mean", "max", "min", "prod", "cumsum", "var", "std", "reshape", "transpose", "swapaxes", "ravel", "clip")
+METHODS = (
+    "sum",
+    "mean",
+    "max",
+    "min",
+    "prod",
+    "cumsum",
+    "var",
+    "std",
+    "reshape",
+    "transpose",
+    "swapaxes",
+    "ravel",
+    "clip",
+)
 SUMS = ("sum", "mean", "cumsum", "dot", "matmul")
 OPERATORS: dict[type, Callable[[Any, Any], Any]] = {
     **{ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv},
@@ -70,7 +85,9 @@ class Truth:
             for node in ast.walk(_tree(file, output, text)):
                 if isinstance(node, ast.Name) and node.id not in known | {*FUNCTIONS, "inf"}:
                     near = nearest(node.id, (*known, *FUNCTIONS))
-                    raise FrontMatterError(f"{file}: truth.{output} names {node.id!r}.{near} It may name {_names(known)}.")
+                    raise FrontMatterError(
+                        f"{file}: truth.{output} names {node.id!r}.{near} It may name {_names(known)}."
+                    )
 
     def values(self, tensors: Mapping[str, np.ndarray], sizes: Values, dtype: type) -> dict[str, np.ndarray]:
         """output -> array, computed in a type. Raises ProblemError if a shape does not fit."""
@@ -83,18 +100,21 @@ class Truth:
     def _computed(
         self, tensors: Mapping[str, np.ndarray], sizes: Values, dtype: type
     ) -> dict[str, tuple[np.ndarray, float]]:
-        given = {name: array.astype(dtype) if array.dtype.kind not in "iu" else array for name, array in tensors.items()}
+        given = {
+            name: array.astype(dtype) if array.dtype.kind not in "iu" else array for name, array in tensors.items()
+        }
         found = {}
         for output, text in self.said:
             work = _Work({**sizes, **given, "inf": np.inf}, dtype)
             try:
                 with np.errstate(all="ignore"):
-                    value = np.asarray(work.value(_tree(self.file, output, text).body), dtype)
-                    shaped = value.reshape(self.shapes[output]) if value.size > 1 else np.full(self.shapes[output], value)
+                    found_value: np.ndarray = np.asarray(work.value(_tree(self.file, output, text).body), dtype)
+                    shape = self.shapes[output]
+                    shaped = found_value.reshape(shape) if found_value.size > 1 else np.full(shape, found_value)
             except _FAULTS as error:
                 raise ProblemError(
-                    f"{self.file}: truth.{output} = {shortened(repr(text))} cannot be computed: {error}. Its shape must "
-                    f"be that of {output}, {list(self.shapes[output])}."
+                    f"{self.file}: truth.{output} = {shortened(repr(text))} cannot be computed: {error}. It must have "
+                    f"the shape of {output}, {list(self.shapes[output])}."
                 ) from None
             largest = np.abs(shaped[np.isfinite(shaped)]).max(initial=0.0)
             found[output] = shaped, max(work.largest, float(largest))
@@ -138,12 +158,14 @@ class _Work:
     def _binary(self, op: ast.AST, left: Any, right: Any) -> Any:
         if isinstance(op, ast.MatMult):
             self._products(left, right)
+        else:
+            _check_size(left, right)
         if isinstance(op, ast.Pow) and not (np.ndim(right) == 0 and abs(right) <= 64):
             raise ValueError("a power has a number up to 64 as its exponent")
         return OPERATORS[type(op)](left, right)
 
     def _products(self, left: Any, right: Any) -> None:
-        terms = np.asarray(left).size * (np.shape(right)[-1] if np.ndim(right) > 1 else 1)
+        terms = np.asarray(left).size * (np.shape(right)[-1] if np.ndim(right) > 1 else np.size(right))
         if terms > MOST_TERMS:
             raise ValueError(f"a product has {terms:,} terms, and at most {MOST_TERMS:,} are allowed")
         self.largest = max(self.largest, float(np.abs(left).max(initial=0) * np.abs(right).max(initial=0)))
@@ -151,6 +173,8 @@ class _Work:
     def _called(self, name: str, args: list[Any], keywords: list[ast.keyword]) -> Any:
         if name in ("dot", "matmul", "outer"):
             self._products(args[0], args[1])
+        elif name in ("where", "maximum", "minimum", "clip"):
+            _check_size(*args)
         elif name in SUMS:
             self.largest = max(self.largest, float(np.abs(args[0]).max(initial=0)))
         if name == "reshape" and len(args) > 2:
@@ -172,17 +196,28 @@ class _Work:
         return self.value(node)
 
 
+def _check_size(*parts: Any) -> None:
+    """Raises ValueError before an operation whose result is too large."""
+    count = math.prod(np.broadcast_shapes(*(np.shape(part) for part in parts)))
+    if count > MOST_ELEMENTS:
+        raise ValueError(f"a part has {count:,} elements, and at most {MOST_ELEMENTS:,} are allowed")
+
+
 def _tree(file: str, output: str, text: str) -> ast.Expression:
     if len(text) > MOST_CHARACTERS:
-        raise FrontMatterError(f"{file}: truth.{output} has {len(text):,} characters. Write at most {MOST_CHARACTERS:,}.")
+        raise FrontMatterError(
+            f"{file}: truth.{output} has {len(text):,} characters. Write at most {MOST_CHARACTERS:,}."
+        )
     try:
         tree = ast.parse(text, mode="eval")
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        raise FrontMatterError(f"{file}: truth.{output} = {shortened(repr(text))} is no expression ({error}).") from None
+        raise FrontMatterError(
+            f"{file}: truth.{output} = {shortened(repr(text))} is no expression ({error})."
+        ) from None
     for node in ast.walk(tree):
         if not isinstance(node, _ALLOWED):
             raise FrontMatterError(
-                f"{file}: truth.{output} has {type(node).__name__}, and it may have operators, indices and the functions "
+                f"{file}: truth.{output} has {type(node).__name__}. It may have operators, indices and the functions "
                 f"{', '.join(FUNCTIONS)}."
             )
     return tree

@@ -30,9 +30,7 @@ LOG = np.dtype(
 """struct LogRow of device/simt/cuda/places.h."""
 
 
-REGION = np.dtype(
-    [("name", "S120"), ("is_shared", "<u4"), ("element", "<u4"), ("reach", "<u8"), ("is_written", "<u8")]
-)
+REGION = np.dtype([("name", "S120"), ("is_shared", "<u4"), ("element", "<u4"), ("reach", "<u8"), ("is_written", "<u8")])
 """struct RegionRow of device/simt/cuda/runtime.cpp."""
 REGIONS, FINDINGS, PRINTED = 256, 2**14, 4096  # the most regions, findings, and printed bytes of a run
 _held: dict[Path, Memory] = {}  # a library -> memory that it points to
