@@ -18,7 +18,7 @@ from kernels.core.sources import read_files, read_text
 from kernels.core.spec import KernelSpec
 from kernels.errors import FrontMatterError, ProblemError, RunError
 from kernels.jail import why_none
-from kernels.opening import free, guesses, host, matching, proposal
+from kernels.opening import free, guesses, host, matching, proposal, smaller
 from kernels.opening.host import has_main
 from kernels.opening.matching import Fit, Parameter, changed, shaping, tensor_of, trusted
 from kernels.opening.proposal import Proposal
@@ -114,9 +114,14 @@ def free_proposal(path: Path, text: str, said: Mapping[str, str], tried: Callabl
         try:
             if reason := why_none():
                 raise RunError(reason)
-            ran = host.run(path.name, text)
+            numbers = {name: int(value) for name, value in said.items() if re.fullmatch(r"\d{1,12}", value)}
+            ran, changed = smaller.runs(text, numbers, lambda own: host.run(path.name, own))
             made = free.of_run(path, text, ran)
             _say_run(made, ran)
+            if changed:
+                own = {number.name: number.value for number in smaller.numbers_of(text)}
+                shown = ", ".join(f"{name} = {value:,} for {own[name]:,}" for name, value in changed.items())
+                made.lines.append(("  with", shown, "its own sizes take long here. --say NAME=NUMBER keeps one"))
             return made
         except (RunError, ProblemError) as error:
             reason = str(error)

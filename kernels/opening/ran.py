@@ -42,7 +42,7 @@ class RanLaunch:
     entry: as the text names it. function: its name with the values of a template, or entry.
     shared: dynamic bytes.
     wrote: the numbers of the memories that it changed.
-    whole: whether it ran to its end."""
+    whole: whether it ran to its end. seconds: of this run."""
 
     line: int
     entry: str
@@ -53,6 +53,7 @@ class RanLaunch:
     function: str = ""
     wrote: frozenset[int] = frozenset()
     whole: bool = False
+    seconds: float = 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,6 +86,16 @@ class Ran:
     def whole(self) -> bool:
         return all(launch.whole for launch in self.launches)
 
+    @property
+    def seconds(self) -> float:
+        """Of the launches, each once."""
+        return sum(launch.seconds for launch in self.launches)
+
+    @property
+    def bytes(self) -> int:
+        """Of the memories, each with its last content."""
+        return sum({memory.allocation: memory.bytes for memory in self.memories}.values())
+
 
 def read(lines: Iterable[str], code: int, printed: str) -> Ran:
     """The run of a program's log (program.h). Raises RunError for a line that no run writes."""
@@ -98,7 +109,8 @@ def read(lines: Iterable[str], code: int, printed: str) -> Ran:
                 memories.append(_memory(held))
             elif "wrote" in held:
                 wrote = frozenset(map(int, held["wrote"]))
-                launches[-1] = replace(launches[-1], wrote=wrote, whole=held["whole"] is True)
+                whole, seconds = held["whole"] is True, float(held["seconds"])
+                launches[-1] = replace(launches[-1], wrote=wrote, whole=whole, seconds=seconds)
             else:
                 launches.append(_launch(held, len(memories)))
     except (ValueError, KeyError, TypeError, IndexError):

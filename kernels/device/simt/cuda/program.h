@@ -242,8 +242,10 @@ template <class... P> struct SimtLauncher {
     }
     std::vector<uint64_t> before;
     for (const auto& [n, type] : places) before.push_back(simt_hash(simt_memory[n].base, simt_memory[n].bytes));
+    const double spent = simt_spent;
     const bool whole = simt_spent < SIMT_SECONDS && run(std::tuple<P...>(values...), std::index_sequence_for<P...>{});
-    if (logged) fprintf(simt_log(), "{\"whole\": %s, \"wrote\": [", whole ? "true" : "false");
+    if (logged) fprintf(simt_log(), "{\"whole\": %s, \"seconds\": %.3f, \"wrote\": [", whole ? "true" : "false",
+        simt_spent - spent);
     const char* comma = "";
     for (size_t i = 0; i < places.size(); ++i) {
       SimtMemory& m = simt_memory[places[i].first];
