@@ -28,6 +28,7 @@ from kernels.measure import (
     calibration,
     chains,
     choices,
+    conflicts,
     counters,
     duels,
     gradient_duels,
@@ -73,6 +74,7 @@ TABLES: dict[str, Callable[[Device, Progress, bool], list[Path]]] = {
     "duels": duels.TABLE.record,
     "gradient_duels": gradient_duels.TABLE.record,
     "choice": choices.TABLE.record,
+    "conflicts": conflicts.TABLE.record,
     "operators": _operators,
     "rings": rings.record,
     "chains": chains.TABLE.record,
@@ -86,7 +88,10 @@ def main(argv: list[str] | None = None) -> int:
     except ProblemError as error:
         return _complain(error, USAGE)
     except BackendUnavailable as error:
-        return _complain(error, NO_GPU if getattr(args, "backend", "") == "gpu" else FAILED)
+        kept = " --recorded prints the times of real GPUs." if hasattr(args, "recorded") else ""
+        return _complain(
+            f"{type(error).__name__}: {error}{kept}", NO_GPU if getattr(args, "backend", "") == "gpu" else FAILED
+        )
     except WarpglassError as error:
         return _complain(error, FAILED)
     except BrokenPipeError:  # the reader, such as head, has closed
@@ -175,7 +180,7 @@ def _run(args: argparse.Namespace) -> int:
     if args.json:
         _print_json(said)
     else:
-        print("\n".join(f"{key:24s} {value}" for key, value in said.items()))
+        print("\n".join(facts.run_lines(run, said)))
     if run.trace.lost:
         remedy = "Choose a smaller scope or a smaller problem."
         print(f"The trace was cut: {run.trace.lost:,} records did not fit. {remedy}", file=sys.stderr)
@@ -262,6 +267,8 @@ def _bench(args: argparse.Namespace) -> int:
     kept = reports.load_kept(args.against) if args.against else None
     chosen, swept = [sweeps.set_field(text) for text in args.set], [sweeps.sweep_field(text) for text in args.sweep]
     names = args.kernels or list(catalog.current().of_family(catalog.current().families[0]))
+    if args.recorded:
+        return _bench_recorded(args, names, [*swept, *((field, [value]) for field, value in chosen)])
     points = sweeps.points(names, swept, chosen, args.peers)
     device = workers.survey().pick("gpu")
     made, roofs = bench.time_points(points, _progress)
@@ -278,19 +285,39 @@ def _bench(args: argparse.Namespace) -> int:
     return FAILED if len(made) < len(points) or made.status.isin(["wrong", "failed"]).any() else OK
 
 
+def _bench_recorded(args: argparse.Namespace, names: list[str], fields: list[tuple[str, list[str]]]) -> int:
+    found = bench.recorded_of([catalog.find(name) for name in names], fields, args.peers)
+    if args.json:
+        _print_json([reports.report_json(report) for report in found])
+    else:
+        print("\n\n".join("\n".join(reports.report_lines(report)) for report in found))
+    return OK
+
+
+def _recorded_pipeline(request: Request, chosen: bool) -> pipelines.Pipeline:
+    """The recording of a request, or the kernel's first one if no field was chosen."""
+    kept = pipelines.recorded()
+    own = [entry for entry in kept if entry.request.kernel == request.kernel]
+    return (pipelines.find(request) if chosen or not own else own[0]).load()
+
+
 def _timeline(args: argparse.Namespace) -> int:
     options.check_output("--perfetto", args.perfetto, ".pftrace")
     kernel = catalog.find(args.kernel)
     problem, settings = options.assignments(kernel, args.set)
-    request = Request(kernel, problem, settings, backend="gpu")
-    workers.survey().pick("gpu")
-    job = workers.submit(pipelines.pipeline, request, backend="gpu", title=kernel.name, time_limit=_time_limit())
-    made = job.result()
+    if args.recorded:
+        made = _recorded_pipeline(Request(kernel, problem, settings, backend="recorded"), bool(args.set))
+    else:
+        request = Request(kernel, problem, settings, backend="gpu")
+        workers.survey().pick("gpu")
+        job = workers.submit(pipelines.pipeline, request, backend="gpu", title=kernel.name, time_limit=_time_limit())
+        made = job.result()
     if args.perfetto:
         options.write(args.perfetto, lambda: Path(args.perfetto).write_bytes(perfetto.encode(made)))
     if args.json:
         _print_json(pipeline_bars.as_json(made))
     else:
+        print(f"{made.provenance} on {made.date}: {made.request.problem.size}")
         print(pipeline_bars.sentence(made))
         print(pipeline_bars.shares(made, 0).to_string(index=False, float_format="%.3f"))
     return OK

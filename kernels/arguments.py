@@ -46,6 +46,7 @@ def _flag(name: str, text: str) -> Argument:
 
 
 _JSON = _flag("--json", "print JSON")
+_RECORDED = _flag("--recorded", "print what was recorded on real GPUs. Needs no GPU")
 _ONE = _value("kernel", "NAME", "a kernel of `list`, or the path of a .cu")
 _KERNELS = _value(
     "kernels", "NAME", "kernels of `list`, or paths of .cu files. The default is all of `list`", nargs="*"
@@ -141,6 +142,7 @@ def _commands(tables: str) -> dict[str, tuple[str, *tuple[Argument, ...]]]:
             ),
             _set("holds for every point"),
             _flag("--peers", "also torch's SDPA: math, memory-efficient, flash, cuDNN"),
+            _RECORDED,
             _value(
                 "--against",
                 "FILE",
@@ -153,6 +155,7 @@ def _commands(tables: str) -> dict[str, tuple[str, *tuple[Argument, ...]]]:
             _ONE,
             _JSON,
             _OF_LIST,
+            _RECORDED,
             _value("--perfetto", "FILE.pftrace", "write every block here, for https://ui.perfetto.dev"),
         ),
         "record": (

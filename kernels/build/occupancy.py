@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from itertools import product
+from typing import NamedTuple
 
 from kernels.build.builds import build
 from kernels.build.product import DEFAULT_ARCH, Mode
@@ -141,6 +142,36 @@ def limits(threads: int, registers: int, shared_bytes: int, machine: Machine) ->
         "registers": block.warps_by_registers // block.warps,
         "shared memory": by_shared if fits else 0,
     }
+
+
+class Cure(NamedTuple):
+    """A smaller need of a block with which more blocks fit.
+
+    need: registers (of a thread) or shared bytes (of a block).
+    less: by how much it is smaller, the least that helps.
+    blocks: per SM then."""
+
+    need: str
+    less: int
+    blocks: int
+
+
+def cures(threads: int, registers: int, shared_bytes: int, machine: Machine) -> list[Cure]:
+    """What would fit more blocks, each alone: fewer registers of a thread, or fewer shared bytes of a block."""
+    now = min(limits(threads, registers, shared_bytes, machine).values())
+    unit = machine.unit
+    by_need = {
+        "registers": ((r, (r, shared_bytes)) for r in range(registers - 1, 0, -1)),
+        "shared bytes": ((s, (registers, s)) for s in range((ceil_div(shared_bytes, unit) - 1) * unit, -1, -unit)),
+    }
+    found = []
+    for need, tried in by_need.items():
+        for value, given in tried:
+            blocks = min(limits(threads, *given, machine).values())
+            if blocks > now:
+                found.append(Cure(need, (registers if need == "registers" else shared_bytes) - value, blocks))
+                break
+    return found
 
 
 def occupancy(

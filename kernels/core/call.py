@@ -50,11 +50,15 @@ class Values(Protocol):
 
 @dataclass(frozen=True)
 class Call:
-    """A call of an operator. options: (name, value) of each option that differs from its default."""
+    """A call of an operator.
+
+    options: (name, value) of each option that differs from its default.
+    outputs: the operator's outputs."""
 
     operator: str
     tensors: tuple[tuple[str, Given], ...]
     options: tuple[tuple[str, Option], ...] = ()
+    outputs: tuple[str, ...] = ()
 
     def given(self, name: str) -> Given:
         """The tensor with this name. Raises KeyError."""

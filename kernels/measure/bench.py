@@ -1,5 +1,6 @@
 """Times of many points, and their recorded table for each GPU, kernels/recordings/data/bench/."""
 
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from importlib import metadata
@@ -9,7 +10,9 @@ import pandas as pd
 
 from kernels import catalog
 from kernels.build.nvrtc import Toolchain
-from kernels.errors import WarpglassError
+from kernels.core.fields import write_value
+from kernels.core.spec import KernelSpec
+from kernels.errors import ProblemError, WarpglassError
 from kernels.measure import load, peers, protocol
 from kernels.measure.bench_rows import (
     COLUMNS,
@@ -23,6 +26,7 @@ from kernels.measure.bench_rows import (
 )
 from kernels.measure.in_worker import in_worker
 from kernels.measure.protocol import Point, Timing
+from kernels.measure.reports import Report, report
 from kernels.measure.sweeps import Skipped, by_problem, can_sweep, points
 from kernels.recordings import tables
 from kernels.recordings.tables import Case, Cases, Key, Progress, RecordedTable, Row, rows_of, silent
@@ -164,6 +168,41 @@ def _present(made: pd.DataFrame, where: tables.Provenance) -> pd.DataFrame:
 
 TABLE = RecordedTable(KIND, _key, _cases, COLUMNS, _present, ("driver", "torch", "compiler"), _is_whole)
 recorded = TABLE.recorded
+
+
+def recorded_of(
+    specs: Sequence[KernelSpec], fields: Sequence[tuple[str, Sequence[str]]], with_peers: bool = False
+) -> list[Report]:
+    """The recorded times of kernels, a Report for each GPU.
+
+    fields: (field of the problem or constant, its values as text), of all rows.
+    with_peers: also the other libraries' times on the same problems.
+
+    Raises ProblemError without a row, and names the values of each field that has rows."""
+    found, known = [], dict[str, dict[str, None]]()
+    for made, where in recorded().values():
+        own = made[made["name"].isin([spec.name for spec in specs])]
+        texts = [_texts(row) for row in own.to_dict("records")]
+        keep = [all(one.get(name) in values for name, values in fields) for one in texts]
+        for one in texts:
+            for name, _ in fields:
+                known.setdefault(name, {}).setdefault(one.get(name, "none"))
+        own = own[keep]
+        rest = made["name"].isin(peers.NAMES) & made.problem.isin(own.problem) if with_peers else made.index < 0
+        if len(own):
+            found.append(report(pd.concat([own, made[rest]]), where))
+    if not found:
+        have = "; ".join(f"{name} {', '.join(values)}" for name, values in known.items()) or "none"
+        names = ", ".join(spec.name for spec in specs)
+        raise ProblemError(f"No times of {names} are recorded with these fields. Recorded are: {have}.")
+    return found
+
+
+def _texts(entry: Row) -> dict[str, str]:
+    """field or constant -> its value of a recorded row, as a link and a command line write it."""
+    problem, settings = json.loads(str(entry["problem"])), str(entry["settings"]).split()
+    constants = dict(pair.split("=") for pair in settings if "=" in pair)  # NaN without constants
+    return {name: write_value(value) for name, value in problem.items()} | constants
 
 
 def not_recorded() -> list[str]:

@@ -54,13 +54,16 @@ def attention(
     sink: a logit for each head, which counts in the sums of its rows as a key without a value.
     kernel, backward_kernel: a kernel's name or the path of a .cu, in place of the fastest.
 
-    Returns o and lse [batch, heads, queries], float32, the natural logarithm of the sum of e^score.
+    Returns o and lse [batch, heads, queries], float32, the natural logarithm of the sum of e^score. lse is NaN if the
+    named kernel writes none, and the call then has no gradient.
     Zeros pad another head_dim to the next of the kernels (WIDTHS): 80 and 96 run as 128, and 192 as 256.
     Tensors in another order in memory than [batch, heads, rows, dim] or [batch, rows, heads, dim] are copied (explain
     reports them). Raises NoKernel with the reasons if no kernel fits.
     """
     fast = None if sink is not None or window or torch.compiler.is_compiling() else launcher.module
     found = None if fast is None else fast.attention(q, k, v, scale, causal, kernel, backward_kernel)
+    if found is None:
+        _check_tensors(q=q, k=k, v=v)
     if found is None and torch.is_autocast_enabled(q.device.type):
         wanted = torch.get_autocast_dtype(q.device.type)
         q, k, v = q.to(wanted), k.to(wanted), v.to(wanted)
@@ -86,6 +89,8 @@ def attention(
     if torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad):
         if window or sink is not None:
             raise ProblemError("The backward has no window and no sink. Call it under torch.no_grad().")
+        if kernel and "lse" in _plan(q, k, v, None, scale, causal, 0, kernel).absent:
+            raise ProblemError(f"{kernel} writes no lse, which the backward reads. Call it under torch.no_grad().")
         o, lse = _Attention.apply(q, k, v, scale, causal, kernel or "", backward_kernel or "")
     else:
         o, lse = _OPERATOR(q, k, v, sink, scale, causal, window, kernel or "")
@@ -275,6 +280,15 @@ def _sparse(
         found = binding.bind(key, BLOCKS, tensors, options, scale, kernel)
     o, lse = found(tensors)
     return o, lse
+
+
+def _check_tensors(**tensors: Tensor) -> None:
+    """Raises ProblemError for what is no tensor, or is on a device without kernels."""
+    for name, x in tensors.items():
+        if not isinstance(x, Tensor):
+            raise ProblemError(f"{name} is a {type(x).__module__}.{type(x).__name__}. Pass torch.as_tensor({name}).")
+        if x.device.type not in ("cpu", "cuda"):
+            raise ProblemError(f"{name} is on {x.device}. The kernels run on cuda and cpu: pass {name}.to('cuda').")
 
 
 def _check_shapes(q: Tensor, k: Tensor, v: Tensor, causal: bool, window: int) -> None:

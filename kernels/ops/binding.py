@@ -70,7 +70,8 @@ class Bound:
         self._zeros: dict[tuple[int, str], torch.Tensor] = {}
         self.places = [_place(operator, call, tensor) for tensor in plan.tensors]
         self._numbers = {place.tensor.name: number for number, place in enumerate(self.places)}
-        self.outputs = [self._numbers[name] for name in operator.outputs]
+        self.absent = tuple(name for name in operator.outputs if name not in self._numbers)
+        self.outputs = [self._numbers[name] for name in operator.outputs if name not in self.absent]
 
         def lasting(array: np.ndarray) -> torch.Tensor:
             return self._processor.lasting(lambda: torch.from_numpy(array.copy()).to(device))
@@ -159,12 +160,19 @@ class Bound:
         for number, place in self._restored:
             found[number] = self._kept_zeros(number, place)
         self.launch(found)
-        return [found[number] for number in self.outputs]
+        written = iter([found[number] for number in self.outputs])
+        return [self._unknown(name) if name in self.absent else next(written) for name in self.operator.outputs]
+
+    def _unknown(self, name: str) -> torch.Tensor:
+        """NaN in the shape of an output that the kernel does not write."""
+        sizes = {axis: size for _, given in self.call.tensors for axis, size in zip(given.axes, given.shape)}
+        shape = [sizes[axis] for axis in self.operator.outputs[name]]
+        return torch.full(shape, torch.nan, device=self.device)
 
     def fast_plan(self, fast: ModuleType) -> object | None:
         """The plan of the compiled launcher, or None if only Python runs it."""
         described = getattr(self.launch, "described", None)
-        if self._fast is not None or described is None:
+        if self._fast is not None or described is None or self.absent:
             return self._fast
         numbers = {name: number for number, name in enumerate((*self._names, *self.of_step))}
         slots = []

@@ -52,7 +52,7 @@ def choose(call: Call, device: Device, kernel: str = "") -> Choice:
     """
     specs = [catalog.find(kernel)] if kernel else list(catalog.current().kernels.values())
     specs = [spec for spec in specs if kernel or spec.problem_type.operator == call.operator]
-    made = {kind: _problem(kind, call) for kind in {spec.problem_type for spec in specs}}
+    made = {kind: _problem(kind, call, bool(kernel)) for kind in {spec.problem_type for spec in specs}}
     problems = {spec: one for spec in specs if isinstance(one := made[spec.problem_type], Problem)}
     refused = {spec.name: str(made[spec.problem_type]) for spec in specs if spec not in problems}
     for spec, variant in _in_order(problems, device, bool(kernel)):
@@ -87,14 +87,16 @@ def _check_rows(spec: KernelSpec, problem: Problem) -> None:
             )
 
 
-def _problem(kind: type[Problem], call: Call) -> Problem | str:
-    """The problem of the call, or the reason against problems of this class."""
+def _problem(kind: type[Problem], call: Call, named: bool) -> Problem | str:
+    """The problem of the call, or the reason against problems of this class. A named kernel may lack an output."""
     if kind.operator != call.operator:
         belongs = f"belongs to the operator {kind.operator}" if kind.operator else "has no operator"
         return f"The kernel's problem, {kind.title}, {belongs}."
     try:
         with of_a_call():
-            return kind.from_call(call)
+            problem = kind.from_call(call)
+        absent = [name for name in call.outputs if name not in {tensor.name for tensor in problem.outputs}]
+        return problem if named or not absent else f"Its kernels write no {', '.join(absent)}. Name one with kernel=."
     except WarpglassError as error:
         return str(error)
 

@@ -29,7 +29,8 @@ class Operator:
     def call(self, tensors: dict[str, torch.Tensor], options: dict[str, Option]) -> Call:
         """The Call of these tensors. Options with an empty value are left out."""
         given = tuple((name, self.given(name, tensor)) for name, tensor in tensors.items())
-        return Call(self.name, given, tuple((name, value) for name, value in options.items() if value))
+        chosen = tuple((name, value) for name, value in options.items() if value)
+        return Call(self.name, given, chosen, tuple(self.outputs))
 
     def given(self, name: str, tensor: torch.Tensor) -> Given:
         """A tensor's shape, strides and type with the axes of its argument."""

@@ -7,11 +7,14 @@ print(seen)
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from inspect import signature
 from typing import Any
+from unittest.mock import patch
 from urllib.parse import urlencode
 
 import numpy as np
 import torch
+from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 
 from kernels.build import own_values
@@ -26,7 +29,9 @@ PAGE = "any_kernel"  # the page that shows any problem of any kernel
 SITE = "http://127.0.0.1:8501"
 OWN = "The page shows the values of the first of these calls, with the scale 1 / sqrt(head_dim)."
 RANDOM = "The page draws random values."
+WEIGHTS = "{} x MultiheadAttention computed its weights, so it called no kernel. Pass need_weights=False."
 Tensors = dict[str, torch.Tensor]
+_SDPA = functional.scaled_dot_product_attention
 
 
 @dataclass
@@ -70,10 +75,13 @@ class Watched:
     """The calls of a model, in the order of their first occurrence. Its text is a table.
 
     values: whether files with the values of the calls are written, for the pages.
+    with_weights: the calls of torch's MultiheadAttention that return their weights. torch computes them without
+        scaled_dot_product_attention.
     """
 
     def __init__(self, site: str, values: bool) -> None:
         self.site, self.values, self._seen = site, values, dict[tuple[str, Call], Seen]()
+        self.with_weights = 0
 
     @property
     def calls(self) -> list[Seen]:
@@ -81,9 +89,9 @@ class Watched:
         return list(self._seen.values())
 
     def __str__(self) -> str:
-        if not self._seen:
+        lines = [WEIGHTS.format(self.with_weights)] if self.with_weights else []
+        if not self._seen and not lines:
             return "No call of attention was seen. Use the operators, or torch's scaled_dot_product_attention."
-        lines = []
         for seen in self.calls:
             lines.append(f"{seen.count} x {seen.by}: {seen.shapes}, {seen.bytes / 2**20:,.1f} MiB")
             time = "no recorded time of this size" if seen.us is None else f"about {seen.us:,.3g} us"
@@ -185,7 +193,10 @@ def watch(site: str = SITE, values: bool = True) -> Iterator[Watched]:
 
 
 class _TorchCalls(TorchFunctionMode):
-    """Adds the calls of torch's own attention."""
+    """Adds the calls of torch's own attention, and those inside torch's modules.
+
+    torch takes the mode away while it handles a call. So the calls inside multi_head_attention_forward, which all its
+    modules use, reach `_attention` by name."""
 
     def __init__(self, watched: Watched) -> None:
         super().__init__()
@@ -199,9 +210,18 @@ class _TorchCalls(TorchFunctionMode):
         kwargs: dict[str, Any] | None = None,
     ) -> object:
         given = kwargs or {}
-        if function is torch.nn.functional.scaled_dot_product_attention:
-            self._add(*args, **given)
+        if function is _SDPA:
+            return self._attention(*args, **given)
+        if function is functional.multi_head_attention_forward:
+            if signature(function).bind(*args, **given).arguments.get("need_weights", True):
+                self.watched.with_weights += 1
+            with patch.object(functional, "scaled_dot_product_attention", self._attention):
+                return function(*args, **given)
         return function(*args, **given)
+
+    def _attention(self, *args: Any, **given: Any) -> object:
+        self._add(*args, **given)
+        return _SDPA(*args, **given)
 
     def _add(
         self, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, attn_mask: torch.Tensor | None = None,

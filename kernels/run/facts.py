@@ -12,7 +12,9 @@ from kernels.core.tolerance import OutputError, worst
 from kernels.run import execute
 from kernels.run.check import Verdict
 from kernels.run.plain import launches
+from kernels.run.plain.tables import traffic
 from kernels.run.results import Run
+from kernels.trace.memory.traced import requests
 
 GPU_CANNOT = (
     "On a GPU, check cannot see a local that starts unset, nor a race that the order of threads hides. "
@@ -22,6 +24,7 @@ NOTHING_LOGGED = (
     "no probe logged anything. Add probes (device/probe.cuh), or choose --backend cpu for a kernel in CUDA's own "
     "names. Otherwise a page shows only the tensors."
 )
+SECTOR = 32  # bytes
 ROOT = Path(__file__).parents[2]
 
 
@@ -81,6 +84,56 @@ def of_run(run: Run, yardsticks: dict[str, float], race: str = "") -> dict[str, 
         "records": run.trace.table.num_rows,
         "lost": run.trace.lost,
     }
+
+
+def run_lines(run: Run, said: dict[str, Any]) -> list[str]:
+    """`run` in words: the problem, the verdict, the requests to both memories, and the bytes of each tensor.
+
+    said: of_run's report."""
+    request, plan = run.request, run.request.plan
+    fields = {**request.problem.texts(), **request.constants}
+    told = ", ".join(f"{name} {text}" for name, text in fields.items() if text != "")
+    misses = "; ".join(
+        f"{name} is off by {e['largest']:.3g} (torch by {e['yardstick']:.3g}, allowed {e['allowed']:.3g})"
+        for name, e in said["errors"].items()
+    )
+    lines = [
+        f"{request.kernel.name}: {told}",
+        f"{run.provenance} on {run.device}, {run.date}, code {request.kernel.code_hash}",
+        f"{'right' if said['correct'] else 'wrong'}: {misses}",
+        *([str(said["race"])] if said["race"] else []),
+        *launches.errors(run.faults),
+    ]
+    if not run.trace.table.num_rows:
+        return lines
+    of = plan.items_of(plan.item)
+    lines.append(f"{plan.item} {request.scope.first} of {of:,}:" if request.scope.count == 1 else f"{plan.item}s:")
+    counted = requests(run.trace).by_line
+    shared, others = counted[counted.space == "shared"], counted[counted.space == "global"]
+    if len(shared):
+        one = shared.loc[shared.conflicts.idxmax()]
+        lines += [
+            f"  shared memory: {shared.requests.sum():,} requests of warps, {shared.wavefronts.sum():,} wavefronts, at "
+            f"best {shared.ideal.sum():,}",
+            f"    {_place(one)}: {one.wavefronts / one.requests:.3g} a request, at best {one.ideal / one.requests:.3g}",
+        ]
+    if len(others):
+        one = others.loc[(SECTOR * others.sectors - others.bytes_used).idxmax()]
+        used = one.bytes_used / (SECTOR * one.sectors)
+        lines += [
+            f"  global memory: {others.requests.sum():,} requests of warps, {others.sectors.sum():,} sectors",
+            f"    {_place(one)}: {one.sectors / one.requests:.3g} a request, {used:.0%} of their bytes used",
+        ]
+    moved = traffic(run.trace)
+    for (space, kind), part in moved.groupby(["space", "kind"], sort=False):
+        each = ", ".join(f"{row.tensor} {row.bytes:,.0f}" for row in part.itertuples())
+        lines.append(f"  bytes, {space} {kind}: {each}")
+    return lines
+
+
+def _place(row: Any) -> str:
+    """row: of Requests.by_line."""
+    return f"{row.file} line {row.line} ({row.kind} {row.tensor})"
 
 
 def of_verdict(verdict: Verdict) -> dict[str, object]:

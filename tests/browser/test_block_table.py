@@ -126,13 +126,13 @@ def test_the_contexts_of_the_reader_have_recorded_times(visit):
 
 
 def test_fewer_kv_heads_hold_less_and_ask_for_as_much(visit):
-    page = visit("/block_table?view=heads&backend=cpu&picture=sharing&step=4")
+    page = visit("/block_table?view=heads&backend=cpu&picture=sharing&step=5")
     slider = page.locator(".hands input.wide")
     slider.fill("0")
-    expect(headline(page)).to_have_text("32 times as many tokens fit. The heads ask for no less.")
+    expect(headline(page)).to_have_text("32 times as many requests fit. The multiplications stay.")
     page.wait_for_timeout(800)
-    assert f"holds: {32 * 2**20:,} bytes" in hover(page, "Grouped heads", part="size", size="held")
-    assert f"{2**30:,} bytes" in hover(page, "Grouped heads", part="size", size="asked")
+    assert f"K and V: {32 * 2**20:,}" in hover(page, "Grouped heads", part="size", size="held")
+    assert f"query head): {2**30:,}" in hover(page, "Grouped heads", part="size", size="asked")
     slider.fill("5")
     expect(headline(page)).to_have_text("Each query head has a KV head of its own: nothing is saved.")
 

@@ -1,7 +1,10 @@
 // Which step of which frames is shown: pure functions of a bundle's content.
 
 // The stage's frames, or those of a picture with a clock of its own (meta.clock).
-/** @type {(content: Content, picture: string) => {frames: Frame[], state: story.State[], provenance?: story.Provenance} | null} */
+/**
+ * @type {(content: Content, picture: string) => {frames: Frame[], state: story.State[], provenance?: story.Provenance,
+ *   provenances?: (story.Provenance | null)[]} | null}
+ */
 export const ownClock = (content, picture) =>
   content.views.find(view => view.id === picture && view.meta.clock)?.meta ?? null;
 /** @type {(content: Content, picture: string) => Frame[]} */

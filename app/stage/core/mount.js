@@ -141,10 +141,11 @@ export class Stage {
   get ownClock() {
     return !!ownClock(this.content, this.picture);
   }
-  // Of the shown picture's figures. A picture with a clock of its own may name its own source.
+  // Of the shown picture's figures. A picture with a clock of its own may name its own source, for each step or for all.
   get provenance() {
-    const { content, picture } = this; // null before the first answer
-    return content && (ownClock(content, picture)?.provenance ?? content.provenance);
+    const { content, picture } = this, // null before the first answer
+      own = content && ownClock(content, picture);
+    return content && (own?.provenances?.[this.clock.step] ?? own?.provenance ?? content.provenance);
   }
   // The step of the clock that the pictures share.
   get sharedStep() {

@@ -14,7 +14,7 @@ const OUT = 600; // ms in which the padding sticks out, before the rows wrap
 const TURN = 110; // ms of a turn when the banks give their words
 const REST = 4; // turns in which the last number is seen
 const AGAIN = 3; // how often the banks give their words at the step about it
-const NAMES = { column: 'one column', same: 'one word' };
+const NAMES = { column: 'a column', same: 'one word' };
 
 const plural = (/** @type {number} */ turns) => `${turns} ${turns === 1 ? 'turn' : 'turns'}`;
 /** @type {(a: number, b: number) => number} */
@@ -149,7 +149,9 @@ export default function (host, { meta }, context) {
       tallest = next > 0 && next < 8 ? first + next - 1 : first, // the last of a few towers side by side
       reads = motion?.kind === 'read',
       sticks = drawn.out > 0, // then the words are still where they were
-      turns = motion?.kind === 'topple' && !sticks ? now.turns : Math.round(top); // never a number between two
+      refills = motion?.kind === 'rain' && clock.step === TURNS, // after the banks gave their words
+      whole = reads || refills || (motion?.kind === 'topple' && !sticks), // never a number between two
+      turns = whole && !reads ? now.turns : Math.round(top);
     return bucketsMarks(
       at,
       {
@@ -160,7 +162,7 @@ export default function (host, { meta }, context) {
           tallest,
           blocks: [...blocks.values()].map(one => ({ ...one, late: !asks && (sticks ? one.was : one.late) })),
         },
-        top: reads ? now.turns : top,
+        top: reads || refills ? now.turns : top,
         says: reads ? `turn ${turns} of ${now.turns}` : turns ? plural(turns) : '',
         bad: turns > 1,
         lane: thing?.lane ?? null,
@@ -192,7 +194,7 @@ export default function (host, { meta }, context) {
     for (const one of reads.children) one.setAttribute('aria-pressed', String(one.dataset.read === ask.read));
     const own = clock.step < HAND ? [] : hands;
     if (controls.children.length !== own.length) controls.replaceChildren(...own); // else it would lose the focus
-    told.textContent = clock.step >= HAND ? gain : ''; // the cure comes after the fault
+    from.textContent = clock.step >= HAND && gain ? gain : texts.rule; // the cure comes after the fault
   }
 
   // ---- hands ----
@@ -212,7 +214,7 @@ export default function (host, { meta }, context) {
       ...{ type: 'range', class: 'wide', min: WIDTHS[0], max: WIDTHS[1], step: 1, 'aria-label': 'words of a row' },
     }),
     widthIs = element('output'),
-    told = element('span'),
+    from = element('span', { class: 'from' }),
     xor = element('input', { type: 'checkbox' }),
     reads = element(
       'span',
@@ -221,7 +223,7 @@ export default function (host, { meta }, context) {
         button(text, () => change({ read: /** @type {any} */ (name) }), { class: 'chip', 'data-read': name }),
       ),
     ),
-    give = button('Read it', () => begin('read'));
+    give = button('Replay', () => begin('read'));
   width.oninput = () => change({ width: Number(width.value) });
   xor.onchange = () => change({ xor: xor.checked });
   const label = (/** @type {any[]} */ ...parts) => element('label', {}, ...parts);
@@ -251,11 +253,10 @@ export default function (host, { meta }, context) {
   const onPoint = () => widen(clock.point?.width),
     onRight = (/** @type {any} */ { detail }) => widen(detail?.width);
   arrange();
-  const from = element('span', { class: 'from' }, 'modelled: bank = word number mod 32, a word has 4 bytes');
   const view = handView(host, context, {
     frames,
     controls,
-    foot: [told, from],
+    foot: [from],
     heard: { step: onStep, covers: onPoint, right: onRight },
     end: loop.stop,
     title: '32 banks',

@@ -5,13 +5,14 @@ import { PALETTE, rgb } from '../core/paint.js';
 import { BANKS, COLUMNS, LANES, placeOf } from './buckets_rule.js';
 
 const WAVES = PALETTE.wavefronts;
+const RULE = 3; // words that a bank names before anything is read
 const OVER = 1.6; // banks of room on the right, for padding that sticks out
 
 /** @param {{width: number, height: number, em: number}} size */
 export function bucketsLayout({ width, height, em }) {
   const narrow = width < 600,
     size = narrow || height < 340 ? em : Math.max(1.1 * em, Math.min(height / 36, width / 72)),
-    left = (narrow ? 2.6 : 5) * size,
+    left = (narrow ? 2.6 : 6.6) * size,
     head = 1.9 * size,
     numbers = 1.4 * size, // of the banks, below
     free = Math.max(4 * em, height - 2 * head - numbers),
@@ -23,6 +24,7 @@ export function bucketsLayout({ width, height, em }) {
   return {
     ...{ width, em: size, narrow, left, head, numbers, pitch, memory, piles, floor, layer },
     cell: Math.max(2, pitch - (narrow ? 1 : 3)),
+    every: pitch < 1.25 * size ? 4 : 1, // bank with a number
     x: (/** @type {number} */ bank) => left + bank * pitch,
     /** Where the line of a word is: with longer rows memory has more lines. */
     wordY: (/** @type {number} */ word, /** @type {number} */ rowWidth) =>
@@ -76,7 +78,9 @@ export function bucketsMarks(at, now, paint) {
   made.text(
     'memory is',
     [at.left, 0.68 * at.head],
-    at.narrow ? 'tile in shared memory' : 'a tile in shared memory: 32 rows of words (4 bytes)',
+    at.narrow
+      ? 'tile in shared memory'
+      : `a tile in shared memory: 32 rows of words (4 bytes)${now.asks ? ', each row darker to its end' : ''}`,
     {
       bold: true,
     },
@@ -107,7 +111,7 @@ export function bucketsMarks(at, now, paint) {
           ...{ stroke: paint.text, alpha: now.out },
         },
       );
-  made.text('lanes are', [0, 0.68 * at.head], at.narrow ? 'lane' : 'lane', { bold: true });
+  made.text('lanes are', [0, 0.68 * at.head], at.narrow ? 'lane' : 'lane (thread)', { bold: true });
   for (let lane = 0; lane < LANES; lane += at.narrow || line < 0.4 * em ? 8 : 4)
     made.text(`lane ${lane}`, [0, laneY(lane) + em / 3], `${lane}`);
   for (const block of now.blocks) {
@@ -132,9 +136,20 @@ export function bucketsMarks(at, now, paint) {
 function addBanks(made, at, now, paint) {
   const { em, cell, piles } = at,
     title = piles.y - 0.55 * em;
-  made.text('banks are', [at.left, title], at.narrow ? '32 banks' : '32 banks: each gives one word a turn', {
-    bold: true,
-  });
+  made.text(
+    'banks are',
+    [at.left, title],
+    now.asks
+      ? at.narrow
+        ? '32 banks and their words'
+        : '32 banks keep the words: each gives one word a turn. The words of each bank:'
+      : at.narrow
+        ? '32 banks'
+        : '32 banks: each gives one word a turn',
+    {
+      bold: true,
+    },
+  );
   const key = (
     /** @type {string} */ id,
     /** @type {number} */ x,
@@ -153,23 +168,28 @@ function addBanks(made, at, now, paint) {
     made.rect(`bank ${bank}`, [at.x(bank), piles.y, cell, piles.h], {
       ...{ fill: paint.panel, datum: { kind: 'bank', bank }, tip: `bank ${bank}` },
     });
-    if (!(bank % (at.narrow || at.pitch < 1.4 * em ? 4 : 1)))
+    if (!(bank % at.every))
       made.text(`bank ${bank} is`, [at.x(bank) + cell / 2, at.floor + 1.1 * em], `${bank}`, { align: 'center' });
   }
   made.add('floor', 'line', [at.left, at.floor, BANKS * at.pitch, 0], { stroke: PALETTE.axis, width: 1.5 });
   if (now.asks) {
+    const { every } = at,
+      step = Math.min(2 * em, piles.h / 8),
+      top = piles.y + 1.4 * em;
+    for (let bank = 0; bank < BANKS; bank += every) {
+      for (let row = 0; row < RULE; row++)
+        made.text(`in bank ${bank} ${row}`, [at.x(bank) + cell / 2, top + row * step], `${bank + row * BANKS}`, {
+          ...{ align: 'center', fill: paint.primary },
+        });
+      made.text(`in bank ${bank} more`, [at.x(bank) + cell / 2, top + RULE * step], '…', { align: 'center' });
+    }
     const said = at.narrow
-      ? ['words 0 to 31: banks 0 to 31,', 'word 32: bank 0 again']
-      : ['Words 0 to 31 are in banks 0 to 31,', 'word 32 is in bank 0 again, and so on.'];
+      ? ['Each word lives in one bank:', 'its number mod 32.']
+      : ['Each word lives in one bank: its number mod 32.', 'So a word is in the bank below it.'];
     said.forEach((text, n) =>
-      made.text(
-        `rule ${n}`,
-        [at.left + 2 * at.pitch, piles.y + piles.h / 2 + (n - 0.2) * 2.2 * em, (BANKS - 3) * at.pitch],
-        text,
-        {
-          ...{ bold: true, size: (at.narrow ? 1.3 : 1.7) * em, fill: paint.primary },
-        },
-      ),
+      made.text(`rule ${n}`, [at.x(0) + 0.4 * em, top + (RULE + 1.8) * step + n * 2 * em, BANKS * at.pitch], text, {
+        ...{ bold: true, size: (at.narrow ? 1.2 : 1.5) * em },
+      }),
     );
     return;
   }

@@ -1,10 +1,10 @@
-// What shared KV heads save, and what they do not. The reader moves the number of KV heads. All bytes follow from
-// sharing_rule.js, with the sizes of a real model, and are called modelled.
+// What shared KV heads save, and what they do not. The reader moves the number of KV heads. The sizes follow from
+// sharing_rule.js, for a real model, and are called modelled. The times are recorded.
 import { filled } from '../core/follow.js';
 import { makeGlide } from '../core/glide.js';
 import { handView } from '../core/hand.js';
 import { element } from '../core/paint.js';
-import { sharingLayout, sharingMarks } from './sharing_marks.js';
+import { SHARING_KINDS, sharingLayout, sharingMarks } from './sharing_marks.js';
 
 const CUT = 1200, // ms from a step to the next
   CHANGE = 600; // and of a change in the hand
@@ -13,7 +13,7 @@ const CUT = 1200, // ms from a step to the next
 export default function (host, { meta }, context) {
   const { frames, words, choices, heads } = meta,
     { clock } = context,
-    [, , asks, last] = frames.keys();
+    last = frames.length - 1;
   let kv = meta.kv[last],
     played = false;
   /** @type {ReturnType<typeof sharingLayout>} */ let at;
@@ -28,7 +28,7 @@ export default function (host, { meta }, context) {
     slider.value = choices.indexOf(kv);
     slider.setAttribute('aria-valuetext', `${kv} KV head${kv > 1 ? 's' : ''}`);
     is.textContent = kv;
-    from.textContent = clock.step < asks ? 'modelled' : `modelled. ${meta.times}`;
+    from.textContent = clock.step < last - 1 ? meta.source : meta.times;
   }
   const slider = element('input', {
       ...{ type: 'range', class: 'wide', min: 0, max: choices.length - 1, step: 1, 'aria-label': 'KV heads' },
@@ -57,11 +57,12 @@ export default function (host, { meta }, context) {
   const view = handView(host, context, {
     frames,
     controls,
-    foot: [element('span', {}, meta.source), from],
+    foot: [from],
     heard: { step: onStep },
     end: glide.stop,
     title: 'Grouped heads',
     live: true,
+    kinds: SHARING_KINDS,
     layout: (/** @type {any} */ box) => {
       at = sharingLayout(box, heads);
       glide.end();
@@ -69,7 +70,7 @@ export default function (host, { meta }, context) {
     },
     marks: (/** @type {any} */ { paint, at: thing }) => {
       const head = thing?.head ?? (thing?.request === 0 ? thing.store * (heads / now()) : null);
-      return glide.pass(sharingMarks(at, { meta, kv: now(), reads: clock.step >= asks, head }, paint));
+      return glide.pass(sharingMarks(at, { meta, step: clock.step, kv: now(), head }, paint));
     },
   });
   arrive(clock.step, 'jump');

@@ -1,6 +1,7 @@
-// The picture of shared KV heads, as marks. A column of memory is one KV head, so fewer KV heads leave room for others.
+// The picture of shared KV heads, as marks. A column of memory is one KV head. It is under its query heads, and the
+// columns that it leaves free hold the KV heads of other requests. Below: what sharing saves, and what it does not.
 import { Marks } from '../core/kinds.js';
-import { amount, blend, COLOURS, number, PALETTE, rgb } from '../core/paint.js';
+import { amount, blend, COLOURS, number, PALETTE, rgb, short } from '../core/paint.js';
 import { bytesOf } from './sharing_rule.js';
 
 /** @type {[number, string][]} */
@@ -10,59 +11,66 @@ const UNITS = [
   [2 ** 20, 'MiB'],
   [1, 'bytes'],
 ];
+const LINES = [2, 2, 3, 5, 5]; // of what is saved, at each step
+const LATER = [0.3, 0.8], // what changes its size
+  LAST = [0.8, 1]; // and what is new
+const GOES = [0, 0.1]; // what leaves is gone before anything else moves
 
 /** @param {{width: number, height: number, em: number}} size of the pane @param {number} heads */
 export function sharingLayout({ width, height, em }, heads) {
-  const narrow = width < 40 * em,
+  const narrow = width < 46 * em,
     query = { y: 1.6 * em, h: 1.9 * em },
-    meters = 8 * em, // the title of memory, and two bars with theirs
-    links = Math.max(3.5 * em, Math.min(7 * em, 0.16 * height)),
-    memory = { y: query.y + query.h + links, h: 0 };
-  memory.h = Math.max(6 * em, height - memory.y - meters);
-  return {
-    ...{ width, em, narrow, query, memory, pitch: (width - 1) / heads },
-    title: memory.y + memory.h + 1.1 * em,
-    meter: memory.y + memory.h + 2 * em,
-    bottom: memory.y + memory.h + meters,
-  };
+    links = Math.max(2.4 * em, Math.min(4 * em, 0.09 * height)),
+    line = (narrow ? 2.7 : 2.1) * em, // of what is saved, or not
+    top = query.y + query.h + links,
+    memoryOf = (/** @type {number} */ lines) => Math.max(5 * em, height - top - 2.6 * em - lines * line);
+  return { width, em, narrow, query, line, top, memoryOf, pitch: width / heads, bottom: top + 7.6 * em + 5 * line };
 }
 
 /**
  * @param {ReturnType<typeof sharingLayout>} at
  * @param {object} now
  * @param {block_table.SharingMeta} now.meta
+ * @param {number} now.step
  * @param {number} now.kv
- * @param {boolean} now.reads whether the bytes asked for are shown
  * @param {number | null} now.head the query head under the pointer
  * @param {Paint} paint
  */
-export function sharingMarks(at, { meta, kv, reads, head }, paint) {
+export function sharingMarks(at, { meta, step, kv, head }, paint) {
   const made = new Marks(at.em),
-    { em, width, pitch, query, memory, narrow } = at,
+    { em, pitch, query, narrow, top } = at,
     { heads, tokens } = meta,
-    { held, asked, group } = bytesOf(meta, kv),
+    sizes = bytesOf(meta, kv),
+    { group } = sizes,
     most = bytesOf(meta, heads).held,
-    requests = heads / kv,
     size = Math.min(em, Math.max(12, 0.55 * pitch)),
-    labelled = pitch > 1.5 * em;
+    labelled = pitch > 1.5 * em,
+    lines = ledger(meta, sizes, kv).slice(0, LINES[step]),
+    high = at.memoryOf(lines.length),
+    middle = Math.floor((group - 1) / 2), // the column of a group that its own KV head has
+    columnOf = (/** @type {number} */ request, /** @type {number} */ store) =>
+      store * group + (request === 0 ? middle : request <= middle ? request - 1 : request);
   made.text(
     'query is',
     [0, 0.95 * em],
-    narrow ? `${heads} query heads` : `${heads} query heads of a request. Each walks the K and V of its KV head`,
-    {
-      bold: true,
-    },
+    narrow
+      ? `${heads} query heads, each reads K and V`
+      : `${heads} query heads of a request. Each reads keys K and values V of its KV head`,
+    { bold: true },
   );
   for (let n = 0; n < heads; n++) {
     const mine = Math.floor(n / group),
-      lit = head === null || Math.floor(head / group) === mine;
-    made.add(`link ${n}`, 'way', null, {
+      lit = head === null || Math.floor(head / group) === mine,
+      slice = (pitch - 2) / group, // of the KV head's width
+      left = columnOf(0, mine) * pitch + (n % group) * slice;
+    made.add(`link ${n}`, 'funnel', null, {
       points: [
-        [(n + 0.5) * pitch, query.y + query.h],
-        [(mine + 0.5) * pitch, memory.y - 2],
+        [n * pitch, query.y + query.h],
+        [(n + 1) * pitch - 2, query.y + query.h],
+        [left + slice, top],
+        [left, top],
       ],
-      ...{ stroke: head !== null && lit ? COLOURS.Q : blend(rgb(COLOURS.Q), rgb(paint.text), 0.6) },
-      ...{ alpha: lit ? 1 : 0.15, width: head !== null && lit ? 2.5 : 1.4, head: 4, ease: 'both' },
+      ...{ fill: COLOURS.Q, alpha: lit ? (head === null ? 0.35 : 0.7) : 0.1, ease: 'both' },
     });
     made.rect(`query ${n}`, [n * pitch, query.y, pitch - 2, query.h], {
       ...{ fill: COLOURS.Q, datum: { head: n }, tip: `query head ${n} reads KV head ${mine}` },
@@ -72,68 +80,136 @@ export function sharingMarks(at, { meta, kv, reads, head }, paint) {
         ...{ align: 'center', fill: '#fff', bold: true, size },
       });
   }
-  const unit = amount(most / heads, UNITS, 3),
-    title = narrow
-      ? `Memory, ${amount(most, UNITS, 3)}: ${requests === 1 ? 'one request' : `${requests} requests`}`
-      : `Memory, ${amount(most, UNITS, 3)}: room for ${requests === 1 ? 'one request' : `${requests} requests`} of ${number(tokens)} tokens. A column is one KV head, ${unit}`;
-  for (let request = 0; request < requests; request++)
+  for (let request = 0; request < group; request++)
     for (let n = 0; n < kv; n++) {
-      const x = (request * kv + n) * pitch,
-        id = `kv ${request} ${n}`,
+      const x = columnOf(request, n) * pitch,
+        id = `column ${columnOf(request, n)}`, // it stays, whose ever its KV head is
         readers = group === 1 ? `query head ${n}` : `query heads ${n * group} to ${(n + 1) * group - 1}`,
-        tip = request ? `KV head ${n} of another request` : `KV head ${n}: K and V, read by ${readers}`,
+        tip = request ? `KV head ${n} of request ${request + 1}` : `KV head ${n}: K and V, read by ${readers}`,
         halves = request ? ['other'] : ['K', 'V'];
       halves.forEach((cache, half) => {
-        const rect = [x, memory.y + (half * memory.h) / halves.length, pitch - 2, memory.h / halves.length - 1];
-        const others = PALETTE.sequences[request % PALETTE.sequences.length];
+        const rect = [x, top + (half * high) / halves.length, pitch - 2, high / halves.length - 1],
+          others = PALETTE.sequences[request % PALETTE.sequences.length];
         made.rect(`${id} ${cache}`, rect, {
           fill: request ? blend(rgb(others), rgb(paint.background), 0.35) : COLOURS[cache],
           alpha: !request && head !== null && Math.floor(head / group) !== n ? 0.35 : 1,
-          ...{ datum: { request, store: n, cache }, tip, ease: 'both' },
-          enter: { rect: [rect[0], rect[1] + (request ? memory.h : 0), rect[2], 0], alpha: 0 },
-          span: request ? [0.45, 1] : [0, 0.6],
+          ...{ datum: { request, store: n, cache }, tip, ease: 'both', out: [0, 0.4] },
+          enter: { rect: [rect[0], rect[1] + (request ? high : 0), rect[2], 0], alpha: 0 },
+          span: LATER,
         });
-        if (!request && (labelled || !n))
-          made.text(`${id} ${cache} is`, [x + pitch / 2 - 1, rect[1] + rect[3] / 2 + 0.35 * size], cache, {
-            ...{ align: 'center', fill: '#fff', bold: true, size: Math.min(size, 0.8 * pitch) },
-          });
+        if (labelled && group < 100)
+          made.text(
+            `${id} ${cache} of ${request} is`,
+            [x + pitch / 2 - 1, rect[1] + rect[3] / 2 + 0.35 * size],
+            request ? `${request + 1}` : cache,
+            {
+              ...{
+                align: 'center',
+                fill: request ? paint.text : '#fff',
+                bold: true,
+                size,
+                out: GOES,
+                span: [0.6, 0.9],
+              },
+            },
+          );
       });
     }
-  const wide = kv * pitch;
-  for (let request = 1; request < requests && wide > 2.2 * em; request++) {
-    const text = wide > 6.5 * em ? `request ${request + 1}` : `${request + 1}`;
-    made.text(
-      `request ${request} of ${requests}`,
-      [(request + 0.5) * wide - 1, memory.y + memory.h / 2 + 0.35 * em],
-      text,
-      {
-        ...{ align: 'center', bold: true, span: [0.8, 1], out: [0, 0.2] },
-      },
-    );
-  }
-  made.text('memory is', [0, at.title], title, { bold: true });
-  // ---- what is saved, and what is not ----
-  const bars = [
-    { id: 'held', said: 'One request holds', bytes: held, fill: COLOURS.K, shown: true },
-    {
-      ...{ id: 'asked', said: `Its query heads ask for${narrow ? '' : ', for each new token'}`, bytes: asked },
-      ...{ fill: COLOURS.Q, shown: reads },
-    },
-  ];
-  bars.forEach(({ id, said, bytes, fill, shown }, n) => {
-    if (!shown) return;
-    const top = at.meter + n * 3.1 * em,
-      text =
-        amount(bytes, UNITS, 3) + (id === 'asked' && group > 1 ? (narrow ? '' : `: each byte ${group} times`) : ''),
-      room = width - (narrow ? 6 : 14) * em;
-    made.text(`${id} is`, [0, top + 0.9 * em], said, { bold: true });
-    made.rect(`${id} of`, [0, top + 1.3 * em, room, 1.3 * em], { fill: paint.panel });
-    made.rect(`${id} bar`, [0, top + 1.3 * em, Math.max(2, (room * bytes) / most), 1.3 * em], {
-      ...{ fill, ease: 'both', datum: { part: 'size', size: id }, tip: `${said}: ${number(bytes)} bytes` },
-    });
-    made.text(`${id} has`, [room + 0.7 * em, top + 2.4 * em], text, {
-      ...{ bold: true, size: 1.2 * em },
-    });
-  });
+  const room = amount(most, UNITS, 3),
+    others = group === 2 ? '2: another request' : `2 to ${group}: other requests`,
+    fits = group === 1 ? 'one request fits' : `${group} requests fit`;
+  made.text(
+    `memory ${group}`,
+    [0, top + high + 1.2 * em],
+    narrow
+      ? `Memory, ${room}: ${fits}`
+      : `Memory, ${room}: ${fits}, of ${number(tokens)} tokens${group > 1 ? `. ${others}` : ''}`,
+    { bold: true, out: GOES, span: LATER, ease: 'both' },
+  );
+  lines.forEach((line, n) =>
+    saved(
+      made,
+      at,
+      line,
+      top + high + 2.4 * em + n * at.line,
+      { shares: step > 0, fresh: n >= (LINES[step - 1] ?? 0) },
+      paint,
+    ),
+  );
   return made.list;
 }
+
+/** What a request costs: each line has its value, the value without sharing, and the value in words. */
+/** @type {(meta: block_table.SharingMeta, sizes: ReturnType<typeof bytesOf>, kv: number) =>
+ *   {id: string, said: string, value: number | null, of: number, text: string, fill: string}[]} */
+function ledger({ heads, us, ...model }, { held, asked, products }, kv) {
+  const full = bytesOf({ heads, ...model }, heads),
+    time = us[kv] ?? null;
+  const lines = [
+    {
+      ...{ id: 'held', said: 'Kept in memory: K and V', value: held, of: full.held },
+      ...{ text: amount(held, UNITS, 3), fill: COLOURS.K },
+    },
+    {
+      ...{ id: 'products', said: 'Multiplications for a new token' },
+      ...{ value: products, of: full.products, text: `${short(products / 1e6, 3)} million`, fill: COLOURS.S },
+    },
+    {
+      ...{ id: 'asked', said: 'V1 asks for (a block per query head)' },
+      ...{ value: asked, of: full.asked, text: amount(asked, UNITS, 3), fill: COLOURS.Q },
+    },
+    {
+      ...{ id: 'once', said: 'V3 asks for (a block per KV head)' },
+      ...{ value: held, of: full.held, text: amount(held, UNITS, 3), fill: PALETTE.kernels[2] },
+    },
+    {
+      ...{ id: 'time', said: 'Time of V3, recorded', value: time, of: us[heads] },
+      ...{
+        text:
+          time === null ? 'not recorded' : `${short(time, 3)} µs${kv < heads ? `, not ${short(us[heads], 3)}` : ''}`,
+        fill: PALETTE.kernels[2],
+      },
+    },
+  ];
+  return us[heads] ? lines : lines.slice(0, -1);
+}
+
+/** A line of what a request costs: a bar in the outline of the one without sharing, and how many times less it is. */
+/** @type {(made: Marks, at: ReturnType<typeof sharingLayout>, line: ReturnType<typeof ledger>[number], top: number,
+ *   now: {shares: boolean, fresh: boolean}, paint: Paint) => void} */
+function saved(made, at, { id, said, value, of, text, fill }, top, { shares, fresh }, paint) {
+  const { em, width, narrow } = at,
+    left = narrow ? 1 : 19.5 * em,
+    room = width - left - (narrow ? 11 : 13) * em,
+    bar = { y: narrow ? top + 1.3 * em : top, h: 1.15 * em },
+    line = bar.y + 0.95 * em,
+    less = value === null ? 1 : of / value,
+    comes = { out: GOES, span: fresh ? LAST : LATER, ease: 'both' };
+  made.text(`${id} is`, [0, narrow ? top + em : line], said, { bold: true, ...comes });
+  made.rect(`${id} of`, [left, bar.y, room, bar.h], { fill: paint.panel, stroke: paint.border, ...comes });
+  made.rect(`${id} bar`, [left, bar.y, value === null ? 0 : Math.max(2, (room * value) / of), bar.h], {
+    ...{ fill, ease: 'both', datum: { part: 'size', size: id }, out: GOES, enter: { rect: [left, bar.y, 0, bar.h] } },
+    ...{ span: fresh ? LAST : LATER, tip: `${said}: ${value === null ? text : id === 'time' ? text : number(value)}` },
+  });
+  made.text(`${id} has ${text}`, [left + room + 0.7 * em, line], text, { bold: true, ...comes });
+  if (shares && value !== null)
+    made.text(`${id} less ${less}`, [width - 1, line], less > 1.01 ? `÷ ${short(less, 2)}` : 'the same', {
+      ...{ bold: true, size: 1.15 * em, align: 'right', fill: less > 1.01 ? paint.primary : PALETTE.wrong, ...comes },
+    });
+}
+
+/** @type {import('../core/kinds.js').Kinds} */
+export const SHARING_KINDS = {
+  // A band between two edges: from the first two points down to the other two.
+  funnel(g, { points: [[x0, y0], [x1], [x2, y1], [x3]], fill }) {
+    const half = (y0 + y1) / 2;
+    g.fillStyle = fill;
+    g.beginPath();
+    g.moveTo(x0, y0);
+    g.lineTo(x1, y0);
+    g.bezierCurveTo(x1, half, x2, half, x2, y1);
+    g.lineTo(x3, y1);
+    g.bezierCurveTo(x3, half, x0, half, x0, y0);
+    g.fill();
+  },
+};

@@ -5,9 +5,9 @@ import { makeGlide } from '../core/glide.js';
 import { handView } from '../core/hand.js';
 import { button, element, number, short } from '../core/paint.js';
 import { SPLIT_KINDS, splitLayout, splitMarks } from './split_marks.js';
-import { rates } from './split_rule.js';
 
 const WALK = 2600, // ms of V1's walk
+  MERGE = 2200, // of the second kernel
   CUT = 900, // and of another step
   CHANGE = 450; // and of a change in the hand
 const PHASES = ['whole', 'race', 'parts', 'merged', 'hand'];
@@ -17,19 +17,18 @@ export default function (host, { meta }, context) {
   const { frames, longer, more, words } = meta,
     { clock } = context,
     last = frames.length - 1,
-    ways = { longer, more };
+    ways = { longer, more },
+    middle = Math.floor(longer.length / 2);
   let way = /** @type {'longer' | 'more'} */ ('longer'),
-    place = 0,
+    place = middle,
     played = false;
   /** @type {ReturnType<typeof splitLayout>} */ let at;
   const timed = () => ways[way][place] ?? null;
   const glide = makeGlide(() => view.draw());
 
-  const most = Math.max(...[...longer, ...more].flatMap(rates));
-
   function marks(/** @type {{paint: Paint}} */ { paint }) {
     const longest = Math.max(...ways[way].flatMap(({ us }) => us));
-    return glide.pass(splitMarks(at, { meta, phase: PHASES[clock.step], timed: timed(), longest, most }, paint));
+    return glide.pass(splitMarks(at, { meta, phase: PHASES[clock.step], timed: timed(), longest }, paint));
   }
   function sentence() {
     const now = timed();
@@ -48,10 +47,7 @@ export default function (host, { meta }, context) {
     for (const one of chips.children) one.setAttribute('aria-pressed', String(one.dataset.way === way));
     is.textContent = now ? `${now.contexts} context${now.contexts > 1 ? 's' : ''} of ${number(now.tokens)} tokens` : '';
     slider.setAttribute('aria-valuetext', is.textContent);
-    from.textContent =
-      clock.step === last
-        ? meta.source
-        : `run, query head ${meta.head} of ${meta.name}, drawn by tokens. ${clock.step ? '' : meta.times}`;
+    from.textContent = clock.step === last ? meta.source : clock.step ? meta.ran : meta.times;
   }
   function change(/** @type {typeof way} */ to, /** @type {number} */ next) {
     [way, place, played] = [to, next, true];
@@ -82,9 +78,9 @@ export default function (host, { meta }, context) {
   slider.oninput = () => change(way, Number(slider.value));
 
   function arrive(/** @type {number} */ step, /** @type {string} */ why) {
-    if (step !== last) [way, place, played] = ['longer', 0, false];
+    if (step !== last) [way, place, played] = ['longer', middle, false];
     if (why === 'jump') glide.end();
-    else glide.begin(step < 2 ? WALK : CUT);
+    else glide.begin(step < 2 ? WALK : PHASES[step] === 'merged' ? MERGE : CUT);
     speak();
   }
   const onStep = (/** @type {any} */ { detail }) => arrive(detail.step, detail.why);
@@ -101,7 +97,7 @@ export default function (host, { meta }, context) {
     live: true,
     kinds: SPLIT_KINDS,
     layout: (/** @type {any} */ box) => {
-      at = splitLayout(box, meta.parts.length);
+      at = splitLayout(box, meta);
       glide.end();
       return at.bottom;
     },

@@ -1,7 +1,7 @@
-// The picture of one block against many, as marks. The bars have one axis: a token walked by a block is as wide in each.
+// The picture of one block against many, as marks. The bars have one axis: a token walked by a block is as wide in all.
 import { Marks } from '../core/kinds.js';
 import { blend, COLOURS, number, PALETTE, rgb, short } from '../core/paint.js';
-import { rates, spread } from './split_rule.js';
+import { spread } from './split_rule.js';
 
 const MOST = 16; // blocks on an SM, as drawn
 
@@ -9,23 +9,32 @@ const MOST = 16; // blocks on an SM, as drawn
 
 /**
  * @param {{width: number, height: number, em: number}} size of the pane
- * @param {number} parts
+ * @param {{parts: Part[], tokens: number}} of the run
  */
-export function splitLayout({ width, height, em }, parts) {
+export function splitLayout({ width, height, em }, { parts, tokens }) {
   const narrow = width < 46 * em,
     gap = 1.9 * em, // of a title
-    bar = 2 * em,
-    v1 = { y: gap, bar },
-    alone = { y: gap, bar: 1.6 * bar },
-    times = gap + alone.bar + 2.2 * em, // of V1 with more contexts
-    second = v1.y + bar + 1.6 * em + gap,
-    pitch = Math.max(1.5 * em, Math.min(2.6 * em, (height - second - 0.4 * em) / parts)),
-    v2 = { y: second, bar: pitch - 4 },
-    half = Math.max(17 * em, (height - 0.4 * em) / 2);
+    bar = (narrow ? 2 : 2.4) * em,
+    times = gap + bar + 2.4 * em, // of V1 with more contexts
+    second = gap + bar + 2 * em + gap,
+    clamp = (/** @type {number} */ free, /** @type {number} */ most) =>
+      Math.max(1.5 * em, Math.min(most * em, free / parts.length)),
+    race = { y: second, pitch: clamp(height - second - 0.4 * em, 5) },
+    rows = { y: gap, pitch: clamp(height - gap - 9.5 * em, 4.2) },
+    end = rows.y + parts.length * rows.pitch + 0.4 * em,
+    longest = (Math.max(...parts.map(({ first, end: last }) => last - first)) * width) / tokens,
+    // the columns of a part: its max, its output, its weight, its sum
+    max = longest + (narrow ? 0.5 : 1.2) * em,
+    output = max + 6.5 * em,
+    weight = narrow ? max + 3.2 * em : output + 8 * em,
+    sum = weight + (narrow ? 4 : 8) * em,
+    unit = (width - sum - 3.5 * em) / Math.max(...parts.map(part => part.l)),
+    half = Math.max(15 * em, (height - 0.4 * em) / 2);
   return {
-    ...{ width, em, narrow, v1, alone, times, v2, pitch, half },
-    row: Math.max(2.2 * em, Math.min(3.6 * em, (height - times - 7 * em) / 5)),
-    bottom: Math.max(v2.y + parts * pitch + 4, 2 * half),
+    ...{ width, em, narrow, bar, gap, times, race, rows, columns: { max, output, weight, sum }, unit, half },
+    merge: { y: end, h: Math.max(9 * em, Math.min(11 * em, height - end - 4)) },
+    row: Math.max(2.2 * em, Math.min(5.5 * em, (height - times - 6.5 * em) / 5)),
+    bottom: Math.max(race.y + parts.length * race.pitch + 4, end + 9 * em + 2, 2 * half),
   };
 }
 
@@ -38,29 +47,33 @@ export function splitLayout({ width, height, em }, parts) {
  * @param {string} now.phase whole, race, parts, merged or hand
  * @param {block_table.Timed | null} now.timed the recorded times in the hand
  * @param {number} now.longest µs of the longest bar
- * @param {number} now.most TB/s of the longest bar
  * @param {Paint} paint
  */
-export function splitMarks(at, { meta, phase, timed, longest, most }, paint) {
+export function splitMarks(at, { meta, phase, timed, longest }, paint) {
   const made = new Marks(at.em);
   if (phase === 'hand' && timed) {
-    chips(made, at, meta, timed, { longest, most }, paint);
+    chips(made, at, meta, timed, longest, paint);
     return made.list;
   }
-  whole(made, at, meta, phase, paint);
-  if (phase !== 'whole') cut(made, at, meta, phase, paint);
+  if (phase === 'whole' || phase === 'race') whole(made, at, meta, phase, paint);
+  if (phase === 'whole') return made.list;
+  cut(made, at, meta, phase, paint);
+  if (phase !== 'race') merge(made, at, meta, phase, paint);
   return made.list;
 }
 
+const GOES = [0, 0.06], // what leaves is gone before anything else moves
+  COMES = [0.08, 0.2];
+
 /** K, then V, of some tokens: where a block walks, and how far it is. */
-/** @type {(made: Marks, at: Layout, id: string, rect: number[], span: number[], phase: string, paint: Paint, tip: string) => void} */
-function walk(made, at, id, [x, y, w, h], span, phase, paint, tip) {
+/** @type {(made: Marks, id: string, rect: number[], span: number[], moves: string, paint: Paint, tip: string) =>
+ *   void} */
+function walk(made, id, [x, y, w, h], span, moves, paint, tip) {
   ['K', 'V'].forEach((cache, n) => {
     const rect = [x + (n * w) / 2, y, w / 2 - 1, h],
-      moves = phase === 'whole' || phase === 'race',
       middle = (span[0] + span[1]) / 2;
-    made.rect(`${id} ${cache}`, rect, { fill: blend(rgb(COLOURS[cache]), rgb(paint.background), 0.2) });
-    made.rect(`${id} ${cache} walked ${moves ? phase : ''}`, rect, {
+    made.rect(`${id} ${cache}`, rect, { fill: blend(rgb(COLOURS[cache]), rgb(paint.background), 0.2), out: GOES });
+    made.rect(`${id} ${cache} walked ${moves}`, rect, {
       fill: COLOURS[cache],
       enter: moves ? { rect: [rect[0], y, 0, h] } : {},
       span: n ? [middle, span[1]] : [span[0], middle],
@@ -83,25 +96,30 @@ function many(made, at, { more, sms }, paint) {
     'many is',
     [0, times],
     narrow
-      ? 'V1 with more blocks'
-      : `V1's blocks on the ${sms} SMs, each over ${number(first.tokens)} tokens. Bars: recorded times`,
-    {
-      bold: true,
-    },
+      ? 'V1 with more blocks, recorded times'
+      : `Time of more and more such blocks, of ${number(first.tokens)} tokens, on a GPU with ${sms} SMs (processors)`,
+    { bold: true, out: GOES, span: COMES },
   );
   more.forEach(({ us: [us], blocks: [blocks] }, n) => {
     const y = times + 0.9 * em + n * row,
       h = row - 0.7 * em,
       line = y + h / 2 + 0.35 * em,
       each = Math.round(blocks / sms),
-      says = each ? `${each} for each SM` : 'most SMs have none';
-    made.text(`many ${n} is`, [0, line], `${number(blocks)} blocks${narrow ? '' : `: ${says}`}`);
+      says = each ? `${each} for each SM` : 'most SMs idle';
+    made.text(`many ${n} is`, [0, line], `${number(blocks)} blocks${narrow ? '' : `: ${says}`}`, {
+      out: GOES,
+      span: COMES,
+    });
     made.rect(`many ${n}`, [labels, y, (room * us) / longest, h], {
       ...{ fill: PALETTE.kernels[0], datum: { part: 'many', blocks } },
-      ...{ enter: { rect: [labels, y, 0, h] }, tip: `${number(blocks)} blocks: ${short(us, 4)} µs, recorded` },
+      ...{
+        enter: { rect: [labels, y, 0, h] },
+        tip: `${number(blocks)} blocks: ${short(us, 4)} µs, recorded`,
+        out: GOES,
+      },
     });
     made.text(`many ${n} takes`, [labels + (room * us) / longest + 0.6 * em, line], `${short(us, 3)} µs`, {
-      bold: true,
+      ...{ bold: true, out: GOES, span: COMES },
     });
   });
   const says = [
@@ -110,178 +128,260 @@ function many(made, at, { more, sms }, paint) {
   ];
   says.forEach((text, n) =>
     made.text(`many says ${n}`, [0, times + 0.9 * em + more.length * row + (n + 1) * 1.3 * size], text, {
-      ...{ size, bold: !n, fill: n ? paint.text : PALETTE.wrong },
+      ...{ size, bold: !n, fill: n ? paint.text : PALETTE.wrong, out: GOES, span: COMES },
     }),
   );
 }
 
 /** @type {(made: Marks, at: Layout, meta: block_table.SplitMeta, phase: string, paint: Paint) => void} */
 function whole(made, at, meta, phase, paint) {
-  const { tokens, head, name } = meta,
-    { em, narrow, width } = at,
-    place = phase === 'whole' ? at.alone : at.v1,
-    size = phase === 'whole' && !narrow ? 1.3 * em : em,
-    moves = phase === 'whole' || phase === 'race';
-  const title = narrow
-    ? `V1: one block, ${tokens} tokens of ${name}`
-    : `V1: one block walks all ${tokens} tokens of ${name}, for query head ${head}`;
-  made.text('V1 is', [0, em], title, { bold: true });
-  walk(made, at, 'V1', [0, place.y, width, place.bar], [0, 1], phase, paint, `V1's block, tokens 0 to ${tokens - 1}`);
+  const { tokens } = meta,
+    { em, narrow, width, gap, bar } = at,
+    only = phase === 'whole';
+  made.text(
+    `V1 is ${phase}`,
+    [0, em],
+    only
+      ? `V1: one block walks a whole context${narrow ? '' : ', for one query head'}`
+      : `V1: one block walks all ${tokens} tokens`,
+    { bold: true, out: GOES, span: COMES },
+  );
+  walk(made, 'V1', [0, gap, width, bar], [0, 1], phase, paint, `V1's block, tokens 0 to ${tokens - 1}`);
   ['keys K', 'values V'].forEach((cache, n) =>
     made.text(
-      `V1 ${cache} ${moves ? phase : ''}`,
-      [(n * width) / 2 + 0.6 * em, place.y + place.bar / 2 + 0.35 * size],
-      narrow ? cache : `${n ? 'then the' : 'first the'} ${cache} of ${tokens} tokens`,
-      { fill: '#fff', bold: true, size, span: moves ? [0.5 * n + 0.3, 0.5 * n + 0.5] : [0, 1], out: [0, 0.01] },
+      `V1 ${cache} ${phase}`,
+      [(n * width) / 2 + 0.6 * em, gap + bar / 2 + 0.4 * em],
+      narrow ? cache : `${n ? 'then all' : 'first all'} ${cache}`,
+      {
+        ...{ fill: '#fff', bold: true, size: (narrow ? 1 : 1.2) * em },
+        ...{ span: [0.5 * n + 0.3, 0.5 * n + 0.45], out: [0, 0.01] },
+      },
     ),
   );
-  if (phase === 'whole') many(made, at, meta, paint);
+  if (only) many(made, at, meta, paint);
 }
 
+/** V2's blocks: each walks its own tokens, and then has its own max, output and sum. */
 /** @type {(made: Marks, at: Layout, meta: block_table.SplitMeta, phase: string, paint: Paint) => void} */
-function cut(made, at, { tokens, parts, m, l }, phase, paint) {
-  const { em, narrow, v2, pitch, width } = at,
+function cut(made, at, meta, phase, paint) {
+  const { tokens, parts, size, sms } = meta,
+    { em, narrow, width, gap, columns } = at,
+    races = phase === 'race',
+    { y, pitch } = races ? at.race : at.rows,
+    tall = pitch - Math.max(4, 0.16 * pitch),
     scale = width / tokens,
-    longest = Math.max(...parts.map(({ first, end }) => end - first)),
-    text = Math.max(longest * scale + 0.8 * em, narrow ? 6 * em : 15 * em),
-    weights = text + (narrow ? 8 : 12) * em,
-    box = { x: weights + (narrow ? 5 : 12) * em, y: v2.y, h: parts.length * pitch - 4 },
-    knows = phase !== 'race',
-    merged = phase === 'merged',
-    title = v2.y - 0.5 * em,
-    lines = parts.map((_, n) => v2.y + n * pitch + v2.bar / 2 + 0.35 * em);
+    own = parts[0].end - parts[0].first,
+    done = own * scale,
+    lines = parts.map((_, n) => y + n * pitch + tall / 2 + 0.35 * em);
   made.text(
-    'V2 is',
-    [0, title],
-    narrow ? `V2: ${parts.length} blocks` : `V2: ${parts.length} blocks at the same time`,
-    {
-      bold: true,
-    },
+    `V2 is ${races}`,
+    [0, y - 0.6 * em],
+    races
+      ? `V2: ${parts.length} blocks at the same time, each walks ${own} tokens`
+      : `${narrow ? '' : 'V2: '}${parts.length} blocks`,
+    { bold: true, out: GOES, span: COMES },
   );
   parts.forEach(({ first, end, ...part }, n) => {
-    const rect = [0, v2.y + n * pitch, (end - first) * scale, v2.bar];
-    const tip = `V2's block ${n}, tokens ${first} to ${end - 1}`;
-    walk(made, at, `V2 ${n}`, rect, [0, (end - first) / tokens], phase, paint, tip);
-    made.text(`block ${n} ${phase === 'race'}`, [0.4 * em, lines[n]], `${n}`, {
-      ...{ fill: '#fff', bold: true, span: phase === 'race' ? [0.15, 0.25] : [0, 1], out: [0, 0.01] },
-    });
-    const says = knows ? `m ${short(part.m, 3)}, l ${short(part.l, 3)}` : `tokens ${first} to ${end - 1}`;
-    made.text(`${knows ? 'own' : 'tokens'} ${n}`, [text, lines[n]], says, {
-      datum: { part: 'own', partition: n },
-    });
+    const rect = [0, y + n * pitch, (end - first) * scale, tall],
+      tip = `V2's block ${n}, tokens ${first} to ${end - 1}`;
+    walk(made, `V2 ${n}`, rect, [0, (end - first) / tokens], races ? phase : '', paint, tip);
+    if (rect[2] > 2.4 * em)
+      made.text(`block ${n} ${races}`, [0.4 * em, lines[n]], `${n}`, {
+        ...{ fill: '#fff', bold: true, span: races ? [0.12, 0.2] : [0, 1], out: [0, 0.01] },
+      });
+    else
+      made.text(`block ${n} ${races}`, [rect[2] + 0.4 * em, lines[n]], `${n}`, {
+        ...{ bold: true, span: races ? [0.12, 0.2] : [0, 1], out: [0, 0.01] },
+      });
+    if (races)
+      made.text(`tokens ${n}`, [columns.max, lines[n]], `tokens ${first} to ${end - 1}`, {
+        out: GOES,
+        span: [0.14, 0.24],
+      });
+    else
+      made.text(`own ${n}`, [columns.max, lines[n]], short(part.m, 3), {
+        ...{ datum: { part: 'own', partition: n }, out: GOES, span: [0.3, 0.6] },
+      });
   });
-  if (!knows) return;
-  made.text('own is', [text, title], narrow ? 'max, sum' : 'own max m, own sum l', { bold: true });
-  made.rect('one', [box.x, box.y, width - box.x - 2, box.h], {
-    ...{ stroke: merged ? paint.text : paint.border, width: merged ? 2 : 1, dash: merged ? undefined : [5, 4] },
-  });
-  const inner = box.x + 0.8 * em;
-  if (!merged)
-    return made.text('one waits', [inner, box.y + 1.6 * em], narrow ? 'waits' : 'Second kernel: waits for all blocks', {
-      bold: true,
-    });
-  made.text('weight is', [weights, title], narrow ? 'weight' : 'weight e^(own m − m)', { bold: true });
-  const room = width - box.x - 1.8 * em,
-    high = Math.max(1.6 * em, Math.min(6 * em, box.h - 10 * em)),
-    bar = box.y + 4.6 * em;
-  let left = inner;
-  parts.forEach((part, n) => {
-    made.text(`weight ${n}`, [weights, lines[n]], `× ${short(part.weight, 3)}`, {
-      ...{ bold: true, fill: PALETTE.wrong, datum: { part: 'weight', partition: n }, span: [0.04 * n, 0.2 + 0.04 * n] },
-    });
-    const own = part.l * part.weight,
-      wide = (room * own) / l,
-      tip = `block ${n}: ${short(part.l, 3)} × ${short(part.weight, 3)} = ${short(own, 3)} of l`;
-    made.rect(`share ${n}`, [left, bar, wide - 1, high], {
-      ...{
-        fill: COLOURS.P,
-        datum: { part: 'weight', share: n },
-        tip,
-        ease: 'both',
-        span: [0.3 + 0.04 * n, 0.6 + 0.05 * n],
+  if (!races) return;
+  const ends = [gap + at.bar, y - 1.8 * em, y, y + parts.length * pitch - 4]; // not over the title
+  [0, 2].forEach(n =>
+    made.add(`done ${n}`, 'line', [done + 2, ends[n], 0, ends[n + 1] - ends[n]], {
+      ...{ stroke: PALETTE.wrong, width: 2, dash: [6, 4], span: [0.14, 0.18], out: GOES },
+    }),
+  );
+  made.text(
+    'done is',
+    [done + 0.7 * em, gap + at.bar + 1.4 * em],
+    narrow ? 'V2 has read all' : 'V2 has read everything. V1 reads on',
+    {
+      ...{ bold: true, fill: PALETTE.wrong, size: 1.1 * em, span: [0.16, 0.22], out: GOES },
+    },
+  );
+  if (narrow) return;
+  // the SMs that a query head keeps busy
+  const left = columns.max + 9.5 * em,
+    high = (parts.length * pitch - 8 * em) / 2,
+    of = [Math.min(width - left - 2, (high * 22) / 6), high];
+  [1, parts.length].forEach((busy, n) => {
+    const from = y + n * (high + 2.4 * em),
+      fills = Array.from({ length: sms }, (_, sm) => rgb(sm < busy ? PALETTE.kernels[n] : paint.panel));
+    made.text(
+      `V${n + 1} busy is`,
+      [left, from + em],
+      `V${n + 1}, one query head: ${busy} of ${sms} SMs busy${n ? '' : ' (processors of the GPU)'}`,
+      {
+        ...{ bold: true, out: GOES, span: [0.2, 0.3] },
       },
-      enter: { rect: [weights, lines[n] - 0.8 * em, 3 * em, em], alpha: 0 },
+    );
+    made.add(`V${n + 1} busy`, 'cells', [left, from + 1.5 * em, of[0], of[1]], {
+      ...{ columns: 22, fills, border: paint.border, bordered: [`${rgb(paint.panel)}`], out: GOES, span: [0.2, 0.3] },
     });
-    if (wide > 1.6 * em)
-      made.text(`share ${n} is`, [left + wide / 2, bar + high / 2 + 0.35 * em], `${n}`, {
-        ...{ fill: '#fff', bold: true, align: 'center', span: [0.8, 1] },
+  });
+  if (size !== own)
+    made.text(
+      'size',
+      [left, y + parts.length * pitch - 1.2 * em],
+      `Here a part has ${own} tokens, in the recorded times ${size}.`,
+      {
+        ...{ out: GOES, span: [0.3, 0.4] },
+      },
+    );
+}
+
+/** What the second kernel does with the parts: each sum counts by its weight, and the sums become one. */
+/** @type {(made: Marks, at: Layout, meta: block_table.SplitMeta, phase: string, paint: Paint) => void} */
+function merge(made, at, { parts, m, l, v1_l }, phase, paint) {
+  const { em, narrow, width, rows, columns, unit } = at,
+    merged = phase === 'merged',
+    high = rows.pitch - Math.max(4, 0.16 * rows.pitch),
+    title = rows.y - 0.6 * em,
+    light = blend(rgb(COLOURS.P), rgb(paint.background), 0.3),
+    box = at.merge,
+    bar = { y: box.y + 2.4 * em, h: 2.4 * em },
+    names = [
+      ['max', narrow ? 'max' : 'own max m'],
+      ...(narrow ? [] : [['output', 'own output O']]),
+      ...(merged ? [['weight', narrow ? 'weight' : 'e^(own m − m)']] : []),
+      ['sum', merged ? 'what counts of l' : 'own sum l'],
+    ];
+  for (const [column, name] of names)
+    made.text(`${column} is ${name}`, [columns[/** @type {'max'} */ (column)], title], name, {
+      ...{ bold: true, out: GOES, span: COMES, fill: column === 'weight' ? PALETTE.wrong : paint.text },
+    });
+  made.rect('one', [1, box.y, width - 2, box.h], {
+    ...{ stroke: merged ? paint.text : paint.border, width: merged ? 2 : 1, dash: merged ? undefined : [5, 4] },
+    out: GOES,
+  });
+  const says = merged ? 'Second kernel: one sum' : 'Second kernel: waits for all blocks';
+  made.text(`one ${phase}`, [0.8 * em, box.y + 1.6 * em], says, { bold: true, out: GOES, span: COMES });
+  let left = 0.8 * em;
+  parts.forEach((part, n) => {
+    const y = rows.y + n * rows.pitch,
+      line = y + high / 2 + 0.35 * em,
+      own = part.l * part.weight,
+      now = merged ? own : part.l,
+      wide = ((width - 1.6 * em) * own) / l,
+      turn = 0.03 * n,
+      tip = `block ${n}: ${short(part.l, 3)} × ${short(part.weight, 3)} = ${short(own, 3)} of l`,
+      thing = { datum: { part: 'weight', share: n }, tip };
+    if (!narrow)
+      made.rect(`output ${n}`, [columns.output, y, 4 * em, high], {
+        ...{ fill: COLOURS.O, alpha: merged ? Math.max(0.12, part.weight) : 1, out: GOES },
+        ...{
+          span: merged ? [0.1 + turn, 0.3 + turn] : [0.3, 0.6],
+          tip: `block ${n}: its output, not divided by l yet`,
+        },
+      });
+    if (merged) {
+      made.text(`weight ${n}`, [columns.weight, line], `× ${short(part.weight, 3)}`, {
+        ...{
+          bold: true,
+          fill: PALETTE.wrong,
+          datum: { part: 'weight', partition: n },
+          span: [turn, 0.1 + turn],
+          out: GOES,
+        },
+      });
+    }
+    made.rect(`sum ${n} was`, [columns.sum, y, part.l * unit, high], { fill: light, out: GOES });
+    made.rect(`sum ${n}`, [columns.sum, y, now * unit, high], {
+      ...{ fill: COLOURS.P, out: GOES, ease: 'both', span: merged ? [0.1 + turn, 0.35 + turn] : [0.3, 0.8] },
+      ...{ enter: { rect: [columns.sum, y, 0, high] }, ...thing },
+    });
+    made.text(`sum ${n} is ${merged}`, [columns.sum + part.l * unit + 0.5 * em, line], short(now, 3), {
+      ...{ bold: merged, out: GOES, span: merged ? [0.3 + turn, 0.4 + turn] : [0.6, 0.8] },
+    });
+    if (!merged) return;
+    made.rect(`share ${n}`, [left, bar.y, wide - 1, bar.h], {
+      ...{ fill: COLOURS.P, ease: 'both', span: [0.4 + turn, 0.7 + turn], out: GOES, ...thing },
+      enter: { rect: [columns.sum, y, wide, high], alpha: 0 },
+    });
+    if (wide > 0.55 * em)
+      made.text(`share ${n} is`, [left + wide / 2, bar.y + bar.h / 2 + 0.35 * em], `${n}`, {
+        ...{ fill: '#fff', bold: true, align: 'center', span: [0.9, 1], out: GOES },
       });
     left += wide;
   });
-  const says = [
-    [1.6, narrow ? 'one result' : 'Second kernel: one result'],
-    [3.6, narrow ? `m ${short(m, 3)}` : `m = ${short(m, 3)}, the largest one`],
-    [4.6 + high / em + 1.5, narrow ? `l ${short(l, 4)}` : `l = ${short(l, 4)}, the sum of all l × weight`],
-    [4.6 + high / em + 3.4, narrow ? 'O = sum / l' : 'O = the sum of all O × weight, / l'],
+  if (!merged) return;
+  const same = short(v1_l, 4) === short(l, 4);
+  const lines = [
+    `l = ${short(l, 4)}, all parts under the largest m, ${short(m, 3)}${same ? '. V1 has the same l' : ''}`,
+    'O = all outputs × their weights, added, then divided by l',
   ];
-  says.forEach(([down, line], n) =>
-    made.text(`one is ${n}`, [inner, box.y + Number(down) * em], String(line), {
-      ...{ bold: !n, span: [0.6, 1], datum: n ? { part: 'weight', line: n } : undefined },
+  (narrow
+    ? [`l = ${short(l, 4)}${same ? ', as in V1' : ''}. m = ${short(m, 3)}`, 'O = sum of O × weight, / l']
+    : lines
+  ).forEach((text, n) =>
+    made.text(`one is ${n}`, [0.8 * em, bar.y + bar.h + (1.7 + 1.7 * n) * em], text, {
+      ...{ bold: !n, span: [0.9, 1], datum: { part: 'weight', line: n }, out: GOES },
     }),
   );
 }
 
-/** Recorded times, what they say of the reads, and the blocks for each SM. */
-/** @type {(made: Marks, at: Layout, meta: block_table.SplitMeta, timed: block_table.Timed, scale: {longest: number, most: number}, paint: Paint) => void} */
-function chips(made, at, { sms, size }, timed, { longest, most }, paint) {
+/** Recorded times, and the blocks of each SM. */
+/** @type {(made: Marks, at: Layout, meta: block_table.SplitMeta, timed: block_table.Timed, longest: number, paint: Paint) => void} */
+function chips(made, at, { sms, size }, { us, blocks, contexts }, longest, paint) {
   const { em, width, half, narrow } = at,
-    { us, blocks } = timed,
-    reads = rates(timed),
-    fastest = us.indexOf(Math.min(...us));
+    [few, many] = blocks,
+    slower = us.indexOf(Math.max(...us));
   ['V1', 'V2'].forEach((id, n) => {
     const y = n * half,
       each = Math.round(blocks[n] / sms),
-      time = y + 1.6 * em,
-      room = width - 9 * em,
-      wide = Math.max(2, (room * us[n]) / longest),
-      rate = time + 2 * em,
-      asks = Math.max(2, ((room - (narrow ? 0 : 5 * em)) * reads[n]) / most),
-      stacks = [0, rate + 4.1 * em, width, half - 9 * em];
+      time = { y: y + 1.7 * em, h: 3 * em },
+      wide = Math.max(2, ((width - 8 * em) * us[n]) / longest),
+      stacks = [0, time.y + time.h + 2.3 * em, width, half - time.h - 4.8 * em];
     made.text(
-      `${id} is`,
-      [0, y + em],
-      n
-        ? `V2: a block for each ${size} tokens of it, and a second kernel`
-        : 'V1: a block for each query head of a context',
-      { bold: true },
-    );
-    made.rect(`${id} time`, [0, time, wide, 1.6 * em], {
-      ...{
-        fill: PALETTE.kernels[n],
-        ease: 'both',
-        datum: { part: 'time', kernel: id },
-        tip: `${id}: ${short(us[n], 4)} µs, recorded`,
+      `${id} hand`,
+      [0, y + 1.1 * em],
+      n ? `V2: a block for each ${size} tokens, and a second kernel` : 'V1: a block for a whole context',
+      {
+        ...{ bold: true, out: GOES, span: COMES },
       },
-    });
-    made.text(`${id} takes`, [wide + 0.7 * em, time + 1.15 * em], `${short(us[n], 3)} µs`, {
-      ...{ bold: true, size: 1.25 * em, fill: n === fastest ? paint.text : PALETTE.wrong, ease: 'both' },
-    });
-    made.rect(`${id} rate`, [0, rate, asks, 1.6 * em], {
-      ...{ fill: blend(rgb(PALETTE.kernels[n]), rgb(paint.background), 0.5), ease: 'both' },
-      datum: { part: 'rate', kernel: id },
-      tip: `${id}: K and V that its blocks ask for in a second`,
-    });
-    made.text(
-      `${id} asks`,
-      [asks + 0.7 * em, rate + 1.15 * em],
-      `${short(reads[n], 3)} TB/s${narrow ? '' : ' asked for'}`,
-      { bold: true, ease: 'both' },
     );
+    made.rect(`${id} time`, [0, time.y, wide, time.h], {
+      ...{ fill: PALETTE.kernels[n], ease: 'both', out: GOES, enter: { rect: [0, time.y, 0, time.h] } },
+      ...{ datum: { part: 'time', kernel: id }, tip: `${id}: ${short(us[n], 4)} µs, recorded` },
+    });
+    made.text(`${id} takes`, [wide + 0.7 * em, time.y + 2 * em], `${short(us[n], 3)} µs`, {
+      ...{ bold: true, size: 1.5 * em, fill: n === slower ? PALETTE.wrong : paint.text, ease: 'both', out: GOES },
+    });
+    const says = each ? `about ${each} for each` : 'most have none',
+      of = `${contexts} context${contexts > 1 ? 's' : ''} × ${few / contexts} query heads${n ? ` × ${many / few} parts` : ''} = `;
     made.text(
       `${id} work`,
-      [0, stacks[1] - 0.5 * em],
-      `${number(blocks[n])} blocks on ${sms} SMs: ${each ? `about ${each} for each` : 'most have none'}`,
-      { bold: true },
+      [0, stacks[1] - 0.6 * em],
+      `${narrow ? '' : of}${number(blocks[n])} blocks on ${sms} SMs: ${says}`,
+      { out: GOES, span: COMES },
     );
     made.add(`${id} sms`, 'stacks', stacks, {
+      ...{ counts: spread(blocks[n], sms), unit: stacks[3] / MOST, fill: PALETTE.kernels[n], empty: paint.panel },
       ...{
-        counts: spread(blocks[n], sms),
-        unit: stacks[3] / MOST,
-        fill: paint.text,
-        empty: paint.panel,
         stroke: paint.border,
+        datum: { part: 'sms', kernel: id },
+        tip: `${id}: ${number(blocks[n])} blocks on ${sms} SMs`,
+        out: GOES,
       },
-      ...{ datum: { part: 'sms', kernel: id }, tip: `${id}: ${number(blocks[n])} blocks on ${sms} SMs` },
     });
   });
 }

@@ -72,6 +72,7 @@ TABS = [
     stage.Tab("lines", "Every line"),
     stage.Tab("rule", "The rule"),
     stage.Tab("cycles", "Cycles beside wavefronts"),
+    stage.Tab("ncu", "Beside ncu"),
     stage.Tab("builds", "Builds"),
     stage.Tab("data", "Data and labels"),
 ]

@@ -14,7 +14,7 @@ from explainers.story.stage import Block
 from explainers.story.words import Words
 from kernels.core.request import Request
 from kernels.errors import WarpglassError
-from kernels.measure import calibration, hierarchy
+from kernels.measure import calibration, conflicts, hierarchy
 from kernels.recordings import tables
 from kernels.run.results import Run
 
@@ -78,6 +78,28 @@ def cycles_blocks(runs: Sequence[Run], names: Sequence[str]) -> list[Block]:
     caption = WORDS.say("cycles", {"device": recorded.device, "date": recorded.date, "short": SHORT})
     alt = "Measured cycles per access against derived wavefronts"
     return [stage.chart(chart, alt, caption, "Cycles beside wavefronts"), *said]
+
+
+def counted_blocks(name: str) -> list[Block]:
+    """Conflicts of loads by their addresses and by Nsight Compute's counter, with the reason for the differences. The
+    rows of the kernel with this name come first."""
+    found = conflicts.newest()
+    if not found:
+        absent = "No counts of Nsight Compute are recorded. Run python -m kernels measure conflicts on a GPU."
+        return [stage.note(" ".join([absent, *tables.left_out(conflicts.KIND)]))]
+    rows, device, date, multiprocessors = found
+    rows = rows[rows.wavefronts > 0].sort_values("name", key=lambda names: names != name, kind="stable")
+    few = rows[rows.blocks <= multiprocessors]
+    given = {"device": device, "date": date, "multiprocessors": multiprocessors, "most": int(rows.blocks.max())}
+    given |= {"few": len(few), "equal": int((few.counted == few.addresses).sum()), "counter": conflicts.COUNTED}
+    many = rows[rows.blocks > multiprocessors]
+    given |= {"many": len(many), "more": int((many.counted > many.addresses).sum())}
+    columns = {"name": "kernel", "settings": "padding", "addresses": "conflicts of the addresses", "counted": "ncu"}
+    shown = rows[["name", "launch", "settings", "blocks", "addresses", "counted"]]
+    pads = shown.settings.str.extract(r"(PAD\w*=\d+)")[0].fillna("")
+    shown = shown.assign(settings=pads, difference=shown.counted - shown.addresses).rename(columns=columns)
+    said = [stage.text(WORDS.say(f"ncu_{part}", given)) for part in ("few", "many")]
+    return [*said, stage.table(shown, WORDS.say("ncu_caption", given))]
 
 
 def cycles_said(runs: list[Run]) -> str:

@@ -45,7 +45,9 @@ def view(run: Run) -> list[stage.View]:
         "gain": WORDS.say("gain", pair) if pair else "",
         "words": WORDS.table("hand"),
     }
-    return [stage.View("buckets", "buckets", "32 banks", {**meta, "clock": True, "state": []})]
+    said = f"{meta['words']['rule']}. {meta['gain']}"
+    own = {"clock": True, "state": [], "provenance": {"label": "modelled", "said": said}}
+    return [stage.View("buckets", "buckets", "32 banks", {**meta, **own})]
 
 
 def questions() -> list[stage.Question]:

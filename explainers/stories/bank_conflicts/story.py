@@ -73,7 +73,7 @@ class BankConflicts(Story[Look]):
         return replace(result, views=[*result.views, *hand], questions=asked)
 
     def parts(self) -> dict[str, Part[Look]]:
-        return {"lines": lines_tab, "rule": rule_tab, "cycles": cycles_tab}
+        return {"lines": lines_tab, "rule": rule_tab, "cycles": cycles_tab, "ncu": ncu_tab}
 
 
 def _first(look: Look, runs: list[Run], sites: Sequence[Site]) -> Place:
@@ -116,6 +116,11 @@ def rule_tab(look: Look, runner: Runner) -> list[Block]:
 def cycles_tab(look: Look, runner: Runner) -> list[Block]:
     """The recorded cycles, with rings around the shown ones."""
     return bank_costs.cycles_blocks([runner.run(request) for request in look.sides], padding.side_names(look.sides))
+
+
+def ncu_tab(look: Look, runner: Runner) -> list[Block]:
+    """The conflicts of the addresses beside those that Nsight Compute counts, for one block and for many."""
+    return [stage.heading("The counter of Nsight Compute"), *bank_costs.counted_blocks(look.request.kernel.name)]
 
 
 STORY = BankConflicts()

@@ -1,7 +1,7 @@
-"""The picture `sharing`: the KV heads that query heads share, the held bytes, and the bytes asked for.
+"""The picture `sharing`: the KV heads that query heads share, what sharing saves, and what it does not.
 
-The sizes are a real model's. The bytes follow from the rule of app/stage/views/sharing_rule.js, which a test compares
-with the runs.
+The sizes are a real model's. Bytes and products follow from the rule of app/stage/views/sharing_rule.js, which a test
+compares with the runs.
 """
 
 import json
@@ -16,7 +16,7 @@ from explainers.story.words import Names, Row
 from kernels.core.remembered import of_recordings
 from kernels.recordings import tables
 
-PHASES = ("own", "shared", "asks", "hand")
+PHASES = ("own", "shared", "asks", "once", "hand")
 GROUPS = 4  # query heads of a KV head in the question
 # Llama 3 8B, with two bytes for a number. Source: its published config.json
 MODEL = {"layers": 32, "heads": 32, "dim": 128, "item": 2}
@@ -30,7 +30,9 @@ class SharingMeta(TypedDict):
     tokens: of a request.
     kv: KV heads at each step.
     choices: numbers of KV heads for the reader.
-    source: of the sizes, in words. times: recorded ones of a kernel that asks once for a group, in words.
+    source: of the sizes, in words.
+    us: KV heads -> recorded µs of a kernel that reads once for a group. times: their source, in words. Empty without
+        recordings.
     words: the sentences under a hand. {name} stands for a value.
     """
 
@@ -43,6 +45,7 @@ class SharingMeta(TypedDict):
     kv: list[int]
     choices: list[int]
     source: str
+    us: dict[str, float]
     times: str
     words: dict[str, str]
 
@@ -59,13 +62,15 @@ def view() -> stage.View:
         "dim": MODEL["dim"],
         "item": MODEL["item"],
         "tokens": TOKENS,
-        "kv": [heads, shared, shared, shared],
+        "kv": [heads, *[shared] * (len(PHASES) - 1)],
         "choices": [2**n for n in range(heads.bit_length())],
         "source": WORDS.say("sharing_source", {**MODEL, "tokens": TOKENS}),
+        "us": {str(kv): us for kv, us in timed.get("us", {}).items()},
         "times": WORDS.say("sharing_times", timed) if timed else "",
         "words": WORDS.table("sharing"),
     }
-    more = {"clock": True, "state": [], "provenance": {"label": "modelled", "said": meta["source"]}}
+    source = {"label": "modelled", "said": f"{meta['source']}. {meta['times']}"}
+    more = {"clock": True, "state": [], "provenance": source}
     return stage.View("sharing", "sharing", "Grouped heads", {**meta, **more})
 
 

@@ -9,7 +9,6 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import TypedDict
 
-import numpy as np
 import pandas as pd
 
 from explainers.stories.block_table.paging import WORDS
@@ -34,42 +33,40 @@ class Part(TypedDict):
 
 
 class Timed(TypedDict):
-    """Recorded times of V1 and V2 in µs for so many contexts of so many tokens, and the blocks of each.
-
-    asked: the bytes of K and V that the query heads ask for, in either kernel.
-    """
+    """Recorded times of V1 and V2 in µs for so many contexts of so many tokens, and the blocks of each."""
 
     tokens: int
     contexts: int
     us: list[float]
     blocks: list[int]
-    asked: int
 
 
 class SplitMeta(TypedDict):
     """The fields of the view `split`.
 
-    name, head, tokens: the sequence, the query head and its tokens.
-    m, l: of all tokens.
+    tokens: of the context.
+    m, l: of all tokens. v1_l: the l of V1.
     sms: of the GPU. size: tokens of a partition in the recordings.
     longer, more: recorded times at rising lengths, and at rising numbers of contexts. Empty without recordings.
-    source: of the times, in words. times: their place, in words.
+    source: of the times, in words. times: their place, in words. ran: the source of the parts, in words.
+    provenances: the source of each step. None: the page's.
     words: the sentences under a hand. {name} stands for a value.
     """
 
     frames: list[Frame]
-    name: str
-    head: int
     tokens: int
     parts: list[Part]
     m: float
     l: float
+    v1_l: float
     sms: int
     size: int
     longer: list[Timed]
     more: list[Timed]
     source: str
     times: str
+    ran: str
+    provenances: list[dict[str, str] | None]
     words: dict[str, str]
 
 
@@ -78,20 +75,25 @@ def view(data: Names, kernels: tuple[str, str]) -> stage.View:
     found = recorded(*kernels)
     meta: SplitMeta = {
         "frames": WORDS.frames(_steps(data), {**data, "view": "split"}),
-        "name": data["name"],
-        "head": data["head"],
         "tokens": data["length"],
         "parts": data["parts"],
         "m": data["v2"]["m"],
         "l": data["v2"]["l"],
+        "v1_l": data["v1"]["l"],
         "sms": data["multiprocessors"],
         "longer": found.get("longer", []),
         "more": found.get("more", []),
         "size": found.get("size", data["size"]),
         "source": WORDS.say("split_source", found) if found else "",
         "times": WORDS.say("split_times", found) if found else "",
+        "ran": WORDS.say("split_ran", {**data, "recorded": found.get("size", data["size"])}),
+        "provenances": [],
         "words": WORDS.table("split"),
     }
+    recorded_at = {"whole", "hand"} if found else set()
+    meta["provenances"] = [
+        {"label": "recorded", "said": meta["times"]} if phase in recorded_at else None for phase in PHASES
+    ]
     return stage.View("split", "split", "Partitions", {**meta, "clock": True, "state": []})
 
 
@@ -164,6 +166,5 @@ def _timed(row: "pd.Series[float]", size: int) -> Timed:
     tokens, contexts = int(row["seq_len"]), len(problem["context_lens"])
     blocks = int(row["num_heads"]) * contexts
     us = [float(row["median_us"]), float(row["median_us_cut"])]
-    asked = 2 * blocks * tokens * int(row["head_dim"]) * np.dtype(str(row["dtype"])).itemsize
     blocks_of = [blocks, blocks * -(-tokens // size)]
-    return {"tokens": tokens, "contexts": contexts, "us": us, "blocks": blocks_of, "asked": asked}
+    return {"tokens": tokens, "contexts": contexts, "us": us, "blocks": blocks_of}

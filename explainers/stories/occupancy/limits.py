@@ -1,7 +1,8 @@
 """The blocks of a build that an SM holds, resource by resource, derived from the real cubin: tables, steps, picture."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
+from typing import TypedDict
 
 import pandas as pd
 
@@ -9,7 +10,7 @@ from explainers.story import scene
 from explainers.story.glossary import count, listed
 from explainers.story.stage import State, View
 from explainers.story.words import Names, Row, Words
-from kernels.build.occupancy import REGISTERS, Machine, Occupancy, limits, needs
+from kernels.build.occupancy import MACHINES, REGISTERS, Machine, Occupancy, cures, limits, needs
 from kernels.core.expressions import ceil_div
 
 WORDS = Words.of(str(__package__))
@@ -53,6 +54,7 @@ def _build(o: Occupancy, machine: Machine, multiprocessors: int) -> Build:
     """The fields of an Occupancy, and more.
 
     block: its Needs. resources: of a block (each) and of an SM (of), with the blocks that each one allows.
+    cures: what would fit more blocks.
     at_once: blocks on the whole GPU. rest: blocks of the last wave.
     """
     block, at_once = needs(o.threads, o.registers, o.shared_bytes, machine), o.blocks * multiprocessors
@@ -67,7 +69,9 @@ def _build(o: Occupancy, machine: Machine, multiprocessors: int) -> Build:
         for name, (each, of) in sizes.items()
     ]
     rest = (o.grid_blocks % at_once or at_once) if at_once else 0
-    return {**asdict(o), "block": asdict(block), "resources": resources, "at_once": at_once, "rest": rest}
+    more = [cure._asdict() for cure in cures(o.threads, o.registers, o.shared_bytes, machine)]
+    facts = {"block": asdict(block), "resources": resources, "at_once": at_once, "rest": rest, "cures": more}
+    return {**asdict(o), **facts}
 
 
 def steps_of(data: Names) -> list[Row]:
@@ -97,6 +101,24 @@ def steps_of(data: Names) -> list[Row]:
                 }
             )
     return rows
+
+
+class FitsMeta(TypedDict):
+    """The fields of the view `fits`.
+
+    machines: the limits of an SM, by architecture.
+    launches: entry, threads, registers (of a thread) and shared (bytes of a block)."""
+
+    machines: Mapping[str, Names]
+    arch: str
+    launches: Sequence[Names]
+
+
+def by_hand(found: Sequence[Occupancy], arch: str) -> FitsMeta:
+    launches = [
+        {"entry": o.entry, "threads": o.threads, "registers": o.registers, "shared": o.shared_bytes} for o in found
+    ]
+    return {"machines": {name: asdict(m) for name, m in MACHINES.items()}, "arch": arch, "launches": launches}
 
 
 def strip(steps: Sequence[Names], machine: Machine) -> list[State]:

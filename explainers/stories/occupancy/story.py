@@ -86,6 +86,7 @@ def limits_stage(build: Build, found: Sequence[OccupancyOf]) -> Stage:
         views=[limits.picture(data, steps)],
         state=limits.strip(steps, build.on),
         tabs=[
+            Tab("hand", "Move the limits", [stage.live("fits", limits.by_hand(found, build.arch.rstrip("af")))]),
             Tab(
                 "facts", "Every figure", facts + [stage.text(WORDS.say("launch", {**data, **one})) for one in launches]
             ),

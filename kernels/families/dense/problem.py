@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any, ClassVar, Self
 
-from kernels.core.call import Call
+from kernels.core.call import HEADS_FIRST, Call, attention_sizes
 from kernels.core.cases import Settings, values, what_ifs
 from kernels.core.fields import problem_field, seed_field
 from kernels.core.problem import Case, Sweeps
@@ -77,7 +77,14 @@ class DenseProblem(AttentionProblem):
 
     @classmethod
     def from_call(cls, call: Call) -> Self:
-        raise ProblemError("Its kernels write no lse, and the operator returns it.")
+        """Raises ProblemError for a call with other than equal heads and equal lengths in float32."""
+        call.only("causal")
+        sizes = attention_sizes(call)
+        fixed = {"dtype": "float32", "num_kv_heads": 0, "seq_len_kv": 0, "layout": HEADS_FIRST}
+        other = [f"{name} {sizes[name]}" for name, value in fixed.items() if sizes[name] != value]  # type: ignore[literal-required]
+        if other or call.has("sink"):
+            raise ProblemError(f"Its kernels do not take {', '.join(other) or 'a sink'}.")
+        return cls(**{name: value for name, value in sizes.items() if name not in fixed})  # type: ignore[arg-type]
 
     # ---- cases ----
 

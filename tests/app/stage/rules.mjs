@@ -1,5 +1,6 @@
 // Applies a rule of a picture under a hand to the cases of stdin: {rule, cases: [arguments of each]}.
 import { access, sharedLoad } from '../../../app/stage/views/buckets_rule.js';
+import { cure, limits } from '../../../app/stage/views/fits_rule.js';
 import { onePass } from '../../../app/stage/views/drag_rule.js';
 import { period, schedule, share } from '../../../app/stage/views/loop_rule.js';
 import { placeOf } from '../../../app/stage/views/slots_rule.js';
@@ -16,7 +17,7 @@ const loop = (name, times) => {
   const bars = schedule(name, times);
   return { bars, period: period(bars), share: share(bars, times) };
 };
-const apply = { onePass, placeOf, bytesOf, spread, sharedLoad, access, traffic, loop }[rule];
+const apply = { onePass, placeOf, bytesOf, spread, sharedLoad, access, traffic, loop, limits, cure }[rule];
 console.log(
   JSON.stringify(
     cases.map(values => apply(...values), said),

@@ -78,7 +78,7 @@ def test_the_choice_reports_the_kernel_and_the_reasons_against_the_others():
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        ({"kernel": "01_naive"}, "write no lse"),
+        ({"kernel": "01_naive"}, "do not take dtype float16"),
         ({"kernel": "paged_v1"}, "has no operator|belongs to the operator"),
         ({"kernel": "06_nma"}, "Did you mean 06_mma"),
         ({"window": 5}, "pass causal=True"),
@@ -176,3 +176,23 @@ def test_the_import_is_quiet():
     said = f"from kernels import ops; import sys; print([m for m in {heavy} if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", said], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]" and not done.stderr
+
+
+def test_a_named_kernel_without_an_lse_runs_and_its_gradient_is_refused():
+    q, k, v = tensors(40, kv_heads=4, dtype=torch.float32)
+    o, lse = ops.attention(q, k, v, causal=True, kernel="03_flash")
+    assert torch.allclose(o, torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True), atol=1e-5)
+    assert lse.shape == (1, 4, 40) and lse.isnan().all()
+    assert ops.explain(q, k, v, causal=True).kernel != "03_flash"  # nobody gets a NaN unasked
+    with pytest.raises(ProblemError, match="03_flash writes no lse"):
+        ops.attention(q.requires_grad_(), k, v, kernel="03_flash")
+    with pytest.raises(NoKernel, match="do not take dtype float16"):
+        ops.attention(*tensors(40, kv_heads=4), kernel="03_flash")
+
+
+def test_what_is_no_tensor_or_on_a_device_without_kernels_is_named():
+    q, k, v = tensors(20)
+    with pytest.raises(ProblemError, match=r"k is a numpy.ndarray. Pass torch.as_tensor\(k\)"):
+        ops.attention(q, k.numpy(), v)
+    with pytest.raises(ProblemError, match="q is on meta. The kernels run on cuda and cpu"):
+        ops.attention(q.to("meta"), k, v)

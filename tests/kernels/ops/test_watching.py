@@ -3,6 +3,7 @@
 from urllib.parse import parse_qsl, urlsplit
 
 import numpy as np
+import pytest
 import torch
 from attention_truth import tensors
 
@@ -147,3 +148,23 @@ def test_a_model_without_attention_says_so():
     with ops.watch() as seen:
         torch.nn.Linear(2, 2)(torch.zeros(1, 2))
     assert "No call of attention was seen" in str(seen)
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_the_attention_inside_the_modules_of_torch_is_seen(training):
+    layer = torch.nn.TransformerEncoderLayer(128, 4, dropout=0.0, batch_first=True).train(training)
+    alone = torch.nn.MultiheadAttention(128, 4, batch_first=True)
+    x = torch.randn(1, 16, 128)
+    expected = layer(x)
+    with ops.watch(values=False) as seen:
+        assert torch.allclose(layer(x), expected, atol=1e-5)
+        alone(x, x, x, need_weights=False)
+    assert torch.nn.functional.scaled_dot_product_attention is sdpa
+    assert [(one.by, one.count, one.call.given("q").shape) for one in seen.calls] == [("torch", 2, (1, 4, 16, 32))]
+
+
+def test_a_module_that_computes_its_weights_is_named_with_the_remedy():
+    x = torch.randn(1, 16, 128)
+    with ops.watch(values=False) as seen:
+        torch.nn.MultiheadAttention(128, 4, batch_first=True)(x, x, x)
+    assert not seen.calls and "1 x MultiheadAttention" in str(seen) and "need_weights=False" in str(seen)

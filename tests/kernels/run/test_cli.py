@@ -213,3 +213,29 @@ def test_run_exits_with_1_if_the_output_is_wrong(capsys):
     command = ["run", "03_flash", "--backend", "cpu", "--set", "RESCALE=0", "--json"]
     assert main(command) == 1
     assert json.loads(capsys.readouterr().out)["correct"] is False
+
+
+def test_run_says_the_requests_their_worst_line_and_the_bytes():
+    columns = kernels("run", "lab_columns", "--backend", "cpu")
+    assert "right: o is off by 0 " in columns
+    assert "64 requests of warps, 1,056 wavefronts, at best 64\n" in columns
+    assert "lab_columns.cu line 82 (load X): 32 a request, at best 1" in columns
+    assert "bytes, global load: X 4,096" in columns
+    padded = kernels("run", "lab_columns", "--backend", "cpu", "--set", "PAD=1")
+    assert "64 wavefronts, at best 64\n" in padded
+    strided = kernels("run", "lab_global", "--backend", "cpu", "--set", "layout=strided")
+    assert "lab_global.cu line 47 (load X): 32 a request, 12% of their bytes used" in strided
+
+
+def test_recorded_times_need_no_gpu():
+    times = json.loads(kernels("bench", "11_overlap", "--recorded", "--peers", "--set", "seq_len=4096", "--json"))
+    assert times and all(report["provenance"]["device"] for report in times)
+    for report in times:
+        assert {row["seq_len"] for row in report["rows"]} == {4096}
+        assert {"11_overlap", "sdpa_cudnn"} <= {row["name"] for row in report["rows"]}
+    said = kernels("bench", "11_overlap", "--recorded", "--set", "seq_len=77", code=2)
+    assert "Recorded are: seq_len 512, 1024" in said
+    pipeline = kernels("timeline", "11_overlap", "--recorded")
+    assert pipeline.startswith("recorded on 20") and "softmax" in pipeline
+    assert "No pipeline of 11_overlap" in kernels("timeline", "11_overlap", "--recorded", "--set", "seq_len=77", code=2)
+    assert "--recorded prints the times of real GPUs." in kernels("bench", "11_overlap", code=3)

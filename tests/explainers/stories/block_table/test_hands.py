@@ -36,16 +36,11 @@ def test_the_times_are_those_of_equal_recorded_problems():
     assert True in wins and False in wins  # the reader can find both
 
 
-def bytes_of_kv(problem):
-    return sum(size for tensor, size in problem.work.touched.items() if tensor in ("k_cache", "v_cache"))
-
-
 def test_the_blocks_are_those_of_the_launches_and_every_sm_gets_its_share():
     found = split.recorded(V1, V2)
     for one in [*found["longer"], *found["more"]]:
         lengths = (one["tokens"],) * one["contexts"]
         problem = PagedProblem(context_lens=lengths, num_heads=32, num_kv_heads=8, head_dim=128, dtype="float16")
-        assert one["asked"] == 4 * bytes_of_kv(problem)  # 4 query heads walk each KV head
         settings = {V1: (), V2: (("PARTITION", found["size"]),)}
         for name, blocks in zip((V1, V2), one["blocks"]):
             launch = Request(KERNELS[name], problem, settings[name]).plan.launches[0]
@@ -62,15 +57,16 @@ def test_the_held_and_the_asked_bytes_are_those_of_a_run(kv, dtype):
     found = kv_heads.reads(execute.run(replace(whole, scope=Scope.everything(whole.plan))))
     model = {"layers": 1, "heads": 4, "dim": 64, "item": 4 if dtype == "float32" else 2, "tokens": 70}
     (rule,) = applied("bytesOf", [[model, kv]])
-    assert rule == {"held": found["held"], "asked": found["read"], "group": 4 / kv}
+    products = problem.work.flops // 2  # a product and a sum
+    assert rule == {"held": found["held"], "asked": found["read"], "group": 4 / kv, "products": products}
 
 
 def test_each_headline_is_short_and_the_sizes_are_said():
     meta = sharing.view().meta
     timed = sharing.recorded("paged_v3")
     assert timed["heads"] == [8, 32] and timed["us"][32] > 3 * timed["us"][8]
-    assert f"{timed['us'][8]:.3g} µs with 8" in meta["times"]
-    assert [meta["heads"] // kv for kv in meta["kv"]] == [1, 4, 4, 4] and "Llama 3 8B" in meta["source"]
+    assert meta["us"] == {str(kv): us for kv, us in timed["us"].items()} and timed["date"] in meta["times"]
+    assert [meta["heads"] // kv for kv in meta["kv"]] == [1, 4, 4, 4, 4] and "Llama 3 8B" in meta["source"]
     assert all(len(frame["head"].split()) <= 12 for frame in meta["frames"])
     (rule,) = applied("bytesOf", [[{key: meta[key] for key in ("layers", "heads", "dim", "item", "tokens")}, 8]])
     assert rule["held"] == 256 * 2**20 and rule["asked"] == 2**30

@@ -23,7 +23,9 @@ def stage_of(kernel, problem, found=None):
 def test_occupancy_in_words_tables_and_stages():
     kernel, problem = KERNELS["03_flash"], DenseProblem(seq_len=4096, head_dim=64, num_heads=8)
     made, found = stage_of("03_flash", problem)
-    sentence = next(block["text"] for block in made.tabs[0].blocks if block["kind"] == "text")
+    sentence = next(
+        block["text"] for block in {tab.id: tab for tab in made.tabs}["facts"].blocks if block["kind"] == "text"
+    )
     assert f"holds {found[0].blocks} blocks of 256 threads" in sentence
     assert f"The limit: {found[0].limited_by}." in sentence
     assert f"2,048 blocks make {2048 / (132 * found[0].blocks):.2f} waves" in sentence
@@ -79,7 +81,7 @@ def test_one_block_of_one_warp_is_singular_in_each_text():
         warps = -(-threads // 32)
         one = occupancy.Occupancy("k", threads, 168, 200_000, grid, allowed, 1, warps, 2.0, "registers", grid / 132)
         made, _ = stage_of("03_flash", DenseProblem(), [one])
-        shown = [made.frames, made.tabs[0].blocks, asdict(made.views[0].meta), [asdict(q) for q in made.questions]]
+        shown = [made.frames, made.tabs[1].blocks, asdict(made.views[0].meta), [asdict(q) for q in made.questions]]
         texts = [*texts_in([*shown, [asdict(state) for state in made.state]])]
         assert any("1 block" in text for text in texts) and not [text for text in texts if wrong_plural(text)]
 
