@@ -4,19 +4,21 @@ import argparse
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 
 from kernels import catalog, families
+from kernels.build.plain.includes import left_out
 from kernels.build.plain.tokens import bare
 from kernels.core.cases import sample
 from kernels.core.fields import field_values, fields_of, write_value
 from kernels.core.frontmatter import read_kernel
 from kernels.core.problem import Problem
 from kernels.core.request import Request
-from kernels.core.sources import read_files, read_text
+from kernels.core.sources import function_of, read_files, read_text
 from kernels.core.spec import KernelSpec
-from kernels.errors import FrontMatterError, ProblemError, RunError
+from kernels.errors import BackendUnavailable, FrontMatterError, ProblemError, RunError
 from kernels.jail import why_none
 from kernels.opening import free, guesses, host, matching, proposal, smaller
 from kernels.opening.host import has_main
@@ -24,6 +26,7 @@ from kernels.opening.matching import Fit, Parameter, changed, shaping, tensor_of
 from kernels.opening.proposal import Proposal
 from kernels.opening.ran import Ran, RanLaunch
 from kernels.opening.trial import Reach, reach, request_of
+from kernels.opening.versions import Versions, versions_of
 from kernels.run import options, workers
 
 TRIAL_SECONDS = 60.0
@@ -86,53 +89,76 @@ def open_file(args: argparse.Namespace) -> int:
     if bad := next((text for text, (_, sign, _) in zip(args.say, pairs) if not sign), ""):
         raise ProblemError(f"--say is {bad!r}. It must be NAME=EXPRESSION.")
     said = {name.strip(): value.strip() for name, _, value in pairs}
-    launches = proposal.launches_of(text)
-    listed = proposal.parameters_of(text, launches)
-    if not (fit := _fit(text, listed, said)):
-        return _free(args, path, text, said)
-    made = proposal.propose(path, text, fit, launches, said)
-    ran = _ran(made, path, text) if has_main(text) else None
+    files = read_files(path.resolve(), catalog.DEVICE, catalog.SHIM)
+    seen = "\n".join(one for _, one in files)  # a header below the text moves no line of it
+    version = versions_of(seen, args.entry)
+    launches = list(version.launches)
+    listed = proposal.parameters_of(seen, launches)
+    if not (fit := _fit(seen, listed, said)):
+        made = free_proposal(path, files, version, said, _tried)
+        made.lines += [("left out", one, "no build reads it") for one in left_out(files)]
+        if not made.questions:
+            _kernel(made, path, text)
+        return _end(args, path, text, made, [])
+    made = proposal.propose(path, seen, fit, launches, said)
+    made.questions[:0] = [version.question] if version.question else []
+    made.lines += [("left out", one, "no build reads it") for one in left_out(files)]
+    ran = _ran(made, path, files) if has_main(text) else None
     kernel = None if made.questions else _kernel(made, path, text)
     commands = _problems(made, kernel, str(_target(args) or path), listed, len(launches), ran) if ran else []
     return _end(args, path, text, made, commands)
 
 
-def _free(args: argparse.Namespace, path: Path, text: str, said: Mapping[str, str]) -> int:
-    """The proposal for a file without a problem."""
-    made = free_proposal(path, text, said, _tried)
-    if not made.questions:
-        _kernel(made, path, text)
-    return _end(args, path, text, made, [])
-
-
-def free_proposal(path: Path, text: str, said: Mapping[str, str], tried: Callable[[Request], Reach]) -> Proposal:
+def free_proposal(
+    path: Path,
+    files: tuple[tuple[str, str], ...],
+    version: Versions,
+    said: Mapping[str, str],
+    tried: Callable[[Request], Reach],
+) -> Proposal:
     """The proposal of a file's own run: of its main() in the jail, else of its text and the answers.
 
     tried: makes a trial run (trial.py)."""
-    reason = ""
-    if has_main(text):
-        try:
-            if reason := why_none():
-                raise RunError(reason)
-            numbers = {name: int(value) for name, value in said.items() if re.fullmatch(r"\d{1,12}", value)}
-            ran, changed = smaller.runs(text, numbers, lambda own: host.run(path.name, own))
-            made = free.of_run(path, text, ran)
+    (_, text), *headers = files
+    seen = "\n".join(one for _, one in files)
+    try:
+        ran, changed = _smaller(path, text, headers, said) if has_main(text) else (None, "")
+        if ran:
+            made = free.of_run(path, seen, _of_version(ran, version))
             _say_run(made, ran)
-            if changed:
-                own = {number.name: number.value for number in smaller.numbers_of(text)}
-                shown = ", ".join(f"{name} = {value:,} for {own[name]:,}" for name, value in changed.items())
-                made.lines.append(("  with", shown, "its own sizes take long here. --say NAME=NUMBER keeps one"))
+            made.lines += [("  with", changed, "its own sizes take long here. --say NAME=NUMBER keeps one")] * bool(
+                changed
+            )
             return made
-        except (RunError, ProblemError) as error:
-            reason = str(error)
+    except (RunError, ProblemError, BackendUnavailable) as error:
+        reason = str(error)
 
     def trial(whole: str) -> Reach:
         return tried(request_of(_read(path, text, whole)))
 
-    made = guesses.of_text(path, text, proposal.launches_of(text), said, trial)
-    if reason:
+    made = guesses.of_text(path, seen, text, list(version.launches), said, trial)
+    made.questions[:0] = [version.question] if version.question else []
+    if has_main(text):
         made.lines.append(("main()", "not run", reason))
     return made
+
+
+def _smaller(path: Path, text: str, headers: list[tuple[str, str]], said: Mapping[str, str]) -> tuple[Ran, str]:
+    """A run of main(), and the numbers of the host that it had in place of its own, in words."""
+    if reason := why_none():
+        raise RunError(reason)
+    numbers = {name: int(value) for name, value in said.items() if re.fullmatch(r"\d{1,12}", value)}
+    ran, changed = smaller.runs(text, numbers, lambda own: host.run(path.name, own, headers))
+    own = {number.name: number.value for number in smaller.numbers_of(text)}
+    return ran, ", ".join(f"{name} = {value:,} for {own[name]:,}" for name, value in changed.items())
+
+
+def _of_version(ran: Ran, version: Versions) -> Ran:
+    """The launches of the version that --entry chose."""
+    if version.is_open or not version.others:
+        return ran
+    kept = {function_of(one.entry) for one in version.launches}
+    return replace(ran, launches=tuple(one for one in ran.launches if function_of(one.function) in kept))
 
 
 def _tried(request: Request) -> Reach:
@@ -161,10 +187,12 @@ def _end(args: argparse.Namespace, path: Path, text: str, made: Proposal, comman
 
 def proposed(path: Path, text: str) -> Proposal:
     """The proposal for a text. Its main() runs only if it has no problem. Raises ProblemError. path: for its name."""
-    launches = proposal.launches_of(text)
-    listed = proposal.parameters_of(text, launches)
-    fit = _fit(text, listed, {})
-    return proposal.propose(path, text, fit, launches, {}) if fit else free_proposal(path, text, {}, reach)
+    version = versions_of(text)
+    launches = list(version.launches)
+    fit = _fit(text, proposal.parameters_of(text, launches), {})
+    if fit:
+        return proposal.propose(path, text, fit, launches, {})
+    return free_proposal(path, ((path.name, text),), version, {}, reach)
 
 
 def problems() -> Iterator[tuple[str, str, type[Problem]]]:
@@ -192,12 +220,12 @@ def _fit(text: str, listed: list[Parameter], said: Mapping[str, str]) -> Fit | N
     return fit
 
 
-def _ran(made: Proposal, path: Path, text: str) -> Ran | None:
+def _ran(made: Proposal, path: Path, files: tuple[tuple[str, str], ...]) -> Ran | None:
     if reason := why_none():
         made.lines.append(("main()", "not run", reason))
         return None
     try:
-        ran = host.run(path.name, text)
+        ran = host.run(path.name, files[0][1], files[1:])
     except (RunError, ProblemError) as error:
         made.lines.append(("main()", "not run", str(error)))
         return None

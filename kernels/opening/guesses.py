@@ -22,6 +22,7 @@ from kernels.opening import host
 from kernels.opening.blocks import block_of, grids_of
 from kernels.opening.free import FAMILY, FIT
 from kernels.opening.host import HostLaunch, constants_of, parts
+from kernels.opening.launches import host_text
 from kernels.opening.names import Names, arguments_of
 from kernels.opening.proposal import Proposal, template_parameters, words_of
 from kernels.opening.ran import dtype_of
@@ -51,6 +52,7 @@ class Guess:
     text: str
     launches: list[HostLaunch]
     said: Mapping[str, str]
+    own: str
     fields: dict[str, int] = field(default_factory=dict)
     floats: dict[str, float] = field(default_factory=dict)
     tensors: dict[tuple[int, str], str] = field(default_factory=dict)
@@ -62,9 +64,13 @@ class Guess:
         self.made.questions.append(f"{what}.{hint}")
 
 
-def of_text(path: Path, text: str, launches: list[HostLaunch], said: Mapping[str, str], trial: Trial) -> Proposal:
-    """The proposal for a text. said: the answers. Raises ProblemError for a kernel without pointers."""
-    guess = Guess(Proposal(FIT, table=words_of(path, FAMILY)), text, launches, said)
+def of_text(
+    path: Path, text: str, own: str, launches: list[HostLaunch], said: Mapping[str, str], trial: Trial
+) -> Proposal:
+    """The proposal for a text. own: the text of the file, without its headers. said: the answers.
+
+    Raises ProblemError for a kernel without pointers."""
+    guess = Guess(Proposal(FIT, table=words_of(path, FAMILY)), host_text(text), launches, said, own)
     guess.made.lines.append(("family", FAMILY, "no problem fits its names. No truth is needed"))
     _fields(guess)
     entries = [_launch(guess, number, one) for number, one in enumerate(launches)]
@@ -142,7 +148,7 @@ def _launch(guess: Guess, number: int, launch: HostLaunch) -> dict[str, object]:
         own = guess.names.get(name, "")
         return own if own in guess.fields or own in guess.floats else ""
 
-    known = {**dict(getattr(launch, "values", ())), **arguments_of(launch, [name for _, name in listed], meaning)}
+    known = {**dict(launch.values), **arguments_of(launch, [name for _, name in listed], meaning)}
     names = Names(guess.text, meaning, {**known, **instance}, {})
     entry: dict[str, object] = {"entry": called, **_sizes(guess, launch, names, instance)}
     args = list[object]()
@@ -340,7 +346,7 @@ def _reached(
         for number in guess.grids:
             entries[number]["grid"] = _whole(grid)
         try:
-            reached, stored, faults = trial(guess.made.text_of(guess.text))
+            reached, stored, faults = trial(guess.made.text_of(guess.own))
         except BuildError:
             raise
         except WarpglassError as stopped:
