@@ -15,7 +15,7 @@ from kernels.core.fields import shortened
 from kernels.core.launch import Condition, Constant, ConstantRole, CopyText, LaunchText, Repeat, ScratchText, Tuned
 from kernels.core.planning import SCALARS, dtype_names, scalar_kinds
 from kernels.core.problem import OF_FREE, Problem
-from kernels.core.sources import C_TYPES, OTHER_C_TYPES, is_plain, is_plain_c, parameters
+from kernels.core.sources import C_TYPES, OTHER_C_TYPES, is_plain, is_plain_c, kernels_text, parameters
 from kernels.core.spec import KernelSpec
 from kernels.core.streams import ORDER_KEYS, check_order, order_of
 from kernels.core.toml_tables import FLAG, TEXT, Keys, Table, check_keys, completed, parse, tables, typed
@@ -348,7 +348,7 @@ def _read(path: Path, files: tuple[tuple[str, str], ...], problem_of: ProblemOf)
         constants=constants,
         tuned=tuple(_tuned(name, number, entry, constants) for number, entry in enumerate(table.get("tuned", []))),
         scratch=scratch(name, table),
-        launch_texts=launches(name, source, is_plain(files), table),
+        launch_texts=launches(name, kernels_text(files), is_plain(files), table),
         requires=needed[1] if needed else "",
         instructions=(needed[2] or "") if needed else "",
         tensor_products=table.get("tensor_products", 0),

@@ -28,7 +28,7 @@ from kernels.core.launch import (
 from kernels.core.planning import check_conditions, check_steps, plan_of, scratch_tensors
 from kernels.core.problem import Problem
 from kernels.core.remembered import remembered
-from kernels.core.sources import is_plain, signature, without_comments
+from kernels.core.sources import is_plain, kernels_text, signature, without_comments
 from kernels.core.tensors import Initial
 from kernels.core.watch import WatchText
 from kernels.errors import ProblemError
@@ -241,7 +241,7 @@ class KernelSpec:
 
     def symbols(self, entry: str) -> tuple[str, ...]:
         """The parameter names of an entry, in order, the probes' own left out."""
-        return signature(self.source, entry)
+        return signature(kernels_text(self.files), entry)
 
     @cached_property
     def tensor_of_symbol(self) -> dict[str, str]:

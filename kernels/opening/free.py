@@ -26,7 +26,9 @@ _ENTRY = re.compile(r"[A-Za-z_]\w*(?:<[\w ,:*+%-]*>)?")
 
 def of_run(path: Path, text: str, ran: Ran) -> Proposal:
     """The proposal with the launches of a program's run. Raises ProblemError without a launch."""
-    launches = ran.launches[:MOST_LAUNCHES]
+    once = {_identity(one): one for one in reversed(ran.launches)}
+    every = sorted(once.values(), key=ran.launches.index)
+    launches = tuple(every[:MOST_LAUNCHES])
     if not launches:
         raise ProblemError(f"main() of {path.name} launched no kernel (exit code {ran.code}). {_last(ran)}")
     made = Proposal(FIT, table=words_of(path, FAMILY))
@@ -39,9 +41,14 @@ def of_run(path: Path, text: str, ran: Ran) -> Proposal:
         for number, name in names.items()
     }
     made.table["launches"] = [_launch(made, text, one, symbols[one], names) for one in launches]
-    if len(ran.launches) > len(launches):
-        made.lines.append(("note", f"{len(ran.launches) - len(launches)} more launches", f"the first {MOST_LAUNCHES}"))
+    if len(every) > len(launches):
+        made.lines.append(("note", f"{len(every) - len(launches)} more launches", "left out"))
     return made
+
+
+def _identity(launch: RanLaunch) -> tuple[object, ...]:
+    args = tuple((one.memory, one.offset, one.null, one.raw if one.memory < 0 else "") for one in launch.args)
+    return (launch.function, launch.grid, launch.block, launch.shared, args)
 
 
 def own_word(ran: Ran) -> str:

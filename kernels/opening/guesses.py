@@ -25,7 +25,7 @@ from kernels.opening.host import HostLaunch, constants_of, parts
 from kernels.opening.launches import host_text
 from kernels.opening.names import Names, arguments_of
 from kernels.opening.proposal import Proposal, template_parameters, words_of
-from kernels.opening.ran import dtype_of
+from kernels.opening.ran import dtype_known, dtype_of
 from kernels.opening.trial import AMPLE, Reach, size_of
 from kernels.opening.uses import is_flag, is_summed, only_assigned, stores, strides
 
@@ -225,6 +225,7 @@ def _sizes(guess: Guess, launch: HostLaunch, names: Names, instance: Mapping[str
     return sizes
 
 
+_CASTS = ("const", "void", "reinterpret_cast", "static_cast", "thrust", "raw_pointer_cast", "std", "unsigned", "char")
 TRIED_SHARED = 48 * 1024  # bytes of dynamic shared memory in a trial
 
 
@@ -237,7 +238,8 @@ def _argument(
 ) -> object:
     given = launch.args[place] if place < len(launch.args) else ""
     if c_type.endswith("*"):
-        memory = re.sub(r"\(.*?\)|[&\s]|\.data_ptr<.*|\.get\(\)", "", given)
+        words = [word for word in re.findall(r"[A-Za-z_]\w*", given) if word not in _CASTS and not dtype_known(word)]
+        memory = words[0] if words else ""
         shared = next(
             (t for (n, p), t in guess.tensors.items() if memory and guess.names.get(f"{n}:{p}") == memory), ""
         )

@@ -83,6 +83,12 @@ class Ran:
     memories: tuple[Memory, ...] = ()
 
     @property
+    def is_clear(self) -> bool:
+        """Whether each pointer of a launch has its memory."""
+        args = (argument for launch in self.launches for argument in launch.args)
+        return all(argument.null or argument.memory >= 0 or argument.raw for argument in args)
+
+    @property
     def whole(self) -> bool:
         return all(launch.whole for launch in self.launches)
 
@@ -149,6 +155,11 @@ def _memory(held: dict[str, Any]) -> Memory:
         dtype, kind = "uint8", np.dtype(np.uint8)
     values = np.frombuffer(data[: len(data) // kind.itemsize * kind.itemsize], kind)
     return Memory(int(held["allocation"]), size, held["fresh"] is True, dtype, values)
+
+
+def dtype_known(word: str) -> bool:
+    """Whether a word is a type of numbers."""
+    return word in POINTED or dtype_of(word) != "uint8"
 
 
 def dtype_of(c_type: str) -> str:

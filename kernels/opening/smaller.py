@@ -13,8 +13,8 @@ from kernels.errors import RunError
 from kernels.opening.ran import Ran
 
 LEAST = 512  # a smaller number stays
-MOST_SECONDS = 0.2  # of all launches of a run, as the shim without checks runs them
-MOST_BYTES = 2**22  # of all memories
+MOST_SECONDS = 1.0  # of all launches of a run, as the shim without checks runs them
+MOST_BYTES = 2**26  # of all memories
 MOST_RUNS = 4
 UNKNOWN = 64  # the factor of a run without an end
 _DECLARED = re.compile(
@@ -95,19 +95,25 @@ def runs(text: str, said: Mapping[str, int], run: Callable[[str], Ran]) -> tuple
     run: of a text. Raises RunError for a program that does not end with smaller numbers either."""
     own = {number.name: number.value for number in numbers_of(text)}
     values = {name: value for name, value in own.items() if name not in said}
-    for last in (False,) * (MOST_RUNS - 1) + (True,):
+    kept: tuple[Ran, dict[str, int]] | None = None
+    stopped: RunError | None = None
+    for _ in range(MOST_RUNS):
         changed = {name: value for name, value in {**values, **said}.items() if own.get(name) != value}
-        ran, stopped, factor = None, None, float(UNKNOWN)
+        factor = float(UNKNOWN)
         try:
             ran = run(with_values(text, changed))
+            if kept and (ran.code != kept[0].code or not ran.is_clear):
+                return kept  # the smaller numbers do not fit together
+            kept = ran, changed
             factor = max(ran.seconds / MOST_SECONDS, ran.bytes / MOST_BYTES, 1.0 if ran.whole else UNKNOWN)
         except RunError as error:
+            if kept:
+                return kept
             stopped = error
         smaller = reduced(values, factor)
-        if last or factor <= 1.0 or smaller == values:
+        if factor <= 1.0 or smaller == values:
             break
         values = smaller
-    if stopped:
-        raise stopped
-    assert ran is not None
-    return ran, changed
+    if kept is None:
+        raise stopped or RunError("main() was not run.")
+    return kept

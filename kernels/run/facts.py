@@ -209,6 +209,7 @@ def check_lines(
         else:
             worst = f"{row['worst_ratio']:.2f} times torch's, and {row['worst_share']:.0%} of the limit"
             lines.append(f"{of}, none wrong. The largest error is {worst}")
+        lines += [f"  {row['main']}"] if row["main"] else []
         lines += [f"  {NOTHING_LOGGED}"] if row["problems"] > failed and not row["records"] else []
         lines += [f"  {count} refused: {reason}" for reason, count in row["refused"].items()]
         lines += [f"  not run: {reason}" for reason in row["cannot_run"]]
