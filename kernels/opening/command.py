@@ -126,9 +126,9 @@ def free_proposal(
         if ran:
             made = free.of_run(path, seen, _of_version(ran, version))
             _say_run(made, ran)
-            made.lines += [("  with", changed, "its own sizes take long here. --say NAME=NUMBER keeps one")] * bool(
-                changed
-            )
+            if changed:
+                made.table["main"] = f"{made.table['main']} It ran with {changed}."
+                made.lines.append(("  with", changed, "its own sizes take long here. --say NAME=NUMBER keeps one"))
             return made
     except (RunError, ProblemError, BackendUnavailable) as error:
         reason = str(error)

@@ -13,9 +13,10 @@ from kernels.errors import RunError
 from kernels.opening.ran import Ran
 
 LEAST = 512  # a smaller number stays
-MOST_SECONDS = 1.0  # of all launches of a run, as the shim without checks runs them
+MOST_SECONDS = 1.5  # of all launches of a run, as the shim without checks runs them
 MOST_BYTES = 2**26  # of all memories
 MOST_RUNS = 4
+WORTH = 3  # a smaller run takes so much less
 UNKNOWN = 64  # the factor of a run without an end
 _DECLARED = re.compile(
     r"(?:\b(?:int|unsigned|size_t|long|auto|u?int(?:32|64)_t)\s++|,\s*+)(\w++)\s*+=\s*+([\d(][\w\s()*+<-]*+)(?=[;,])"
@@ -89,6 +90,10 @@ def reduced(values: Mapping[str, int], factor: float) -> dict[str, int]:
     return found
 
 
+def _gains(ran: Ran, before: Ran) -> bool:
+    return not before.whole or WORTH * ran.seconds <= before.seconds or WORTH * ran.bytes <= before.bytes
+
+
 def runs(text: str, said: Mapping[str, int], run: Callable[[str], Ran]) -> tuple[Ran, dict[str, int]]:
     """A run of a program, and the numbers that differ from its text: those said, and smaller ones for a long run.
 
@@ -102,8 +107,8 @@ def runs(text: str, said: Mapping[str, int], run: Callable[[str], Ran]) -> tuple
         factor = float(UNKNOWN)
         try:
             ran = run(with_values(text, changed))
-            if kept and (ran.code != kept[0].code or not ran.is_clear):
-                return kept  # the smaller numbers do not fit together
+            if kept and (ran.code != kept[0].code or not ran.is_clear or not _gains(ran, kept[0])):
+                return kept  # the smaller numbers do not fit together, or help little
             kept = ran, changed
             factor = max(ran.seconds / MOST_SECONDS, ran.bytes / MOST_BYTES, 1.0 if ran.whole else UNKNOWN)
         except RunError as error:
