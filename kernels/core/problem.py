@@ -111,6 +111,8 @@ class Problem:
     intermediates: ClassVar[Mapping[str, tuple[tuple[str, str], ...]]] = {}
     # A field -> the expression that a kernel means by it if it names no other field of that expression.
     folded: ClassVar[Mapping[str, str]] = {}
+    # A field whose 0 means as another field -> the size with its value, such as seq_len_kv -> keys.
+    effective: ClassVar[Mapping[str, str]] = {}
     constants: ClassVar[Mapping[ConstantRole, str]] = CONSTANTS
     # A size that a bench can sweep -> the fields that it changes.
     derived_fields: ClassVar[Mapping[str, Callable[[Any, int], dict[str, object]]]] = {}

@@ -98,6 +98,7 @@ class AttentionProblem(Problem):
     optional: ClassVar[tuple[str, ...]] = ("sink",)
     signs: ClassVar[tuple[str, ...]] = EXPONENTIAL
     folded: ClassVar[Mapping[str, str]] = {"num_heads": "batch * num_heads"}
+    effective: ClassVar[Mapping[str, str]] = {"num_kv_heads": "kv_heads", "seq_len_kv": "keys"}
     intermediates: ClassVar[Mapping[str, tuple[tuple[str, str], ...]]] = intermediates("keys")
 
     # ---- sizes ----

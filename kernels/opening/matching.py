@@ -77,7 +77,9 @@ class Fit:
     def meaning(self, name: str) -> str:
         problem = self.shown
         known = {**problem.values(), **problem.defines, **problem.sizes}
-        return _meaning(name, [n for n in known if not isinstance(known[n], (str, tuple))], problem.spellings)
+        meant = _meaning(name, [n for n in known if not isinstance(known[n], (str, tuple))], problem.spellings)
+        size = problem.effective.get(meant, "")
+        return size if size in known else meant
 
 
 GENERIC = frozenset(
