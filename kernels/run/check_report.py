@@ -8,7 +8,7 @@ from typing import Any
 
 from kernels.core.tolerance import worst
 from kernels.run.check import TOO_FEW, Verdict
-from kernels.run.facts import NOTHING_LOGGED, of_errors
+from kernels.run.facts import NOT_COMPARED, NOTHING_LOGGED, of_errors
 from kernels.run.wrong.telling import evidence_of, once
 
 FORMAT = 1
@@ -118,8 +118,11 @@ def lines(row: dict[str, Any], missed: Iterable[Verdict], device: str, everythin
         found = [f"{tried}, {len(wrong)} wrong, in both builds on {device}"]
     elif not row["enough"]:
         found = [f"{tried}, so {TOO_FEW}"]
+    elif not row["compared"]:
+        found = [f"{tried}, no fault found, in both builds on {device}. {NOT_COMPARED}"]
     else:
         found = [f"{tried}, all agree, in both builds on {device}. {_largest(row)}"]
+    found += [f"  {row['main']}"] if row["main"] else []
     found += [f"  {NOTHING_LOGGED}"] if row["problems"] > failed and not row["records"] else []
     found += [f"  {count} refused: {reason}" for reason, count in row["refused"].items()]
     found += [f"  not run: {reason}" for reason in row["cannot_run"]]
