@@ -69,6 +69,14 @@ def _commands(tables: str) -> dict[str, tuple[str, *tuple[Argument, ...]]]:
                 "NAME=EXPRESSION",
                 "an answer: grid, block, shared_bytes, or a parameter and its expression over the problem's fields",
             ),
+            (
+                "--entry",
+                {
+                    "metavar": "NAME",
+                    "default": "",
+                    "help": "a kernel of the version to take, or the function that launches it",
+                },
+            ),
         ),
         "watch": (
             "Show what each save of a .cu changed: the first differing value, registers, spills, wavefronts, bytes.",

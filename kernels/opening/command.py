@@ -8,6 +8,7 @@ from importlib import import_module
 from pathlib import Path
 
 from kernels import catalog, families
+from kernels.build.plain.includes import left_out
 from kernels.core.cases import sample
 from kernels.core.fields import field_values, fields_of, write_value
 from kernels.core.frontmatter import read_kernel
@@ -20,6 +21,7 @@ from kernels.opening import host, matching, proposal
 from kernels.opening.host import Ran, RanLaunch, has_main
 from kernels.opening.matching import Fit, Parameter, changed, shaping, tensor_of
 from kernels.opening.proposal import Proposal
+from kernels.opening.versions import versions_of
 from kernels.run import options
 
 MOST_TRIED = 129  # values of a field that no number of the launches gives
@@ -77,14 +79,19 @@ def open_file(args: argparse.Namespace) -> int:
     text = read_text(path)
     if re.match(r"\s*/\*[^*]*?\bfamily\s*=", text):
         raise ProblemError(f"{path} has its front matter already. Run python -m kernels check {path}.")
-    launches = proposal.launches_of(text)
-    listed = proposal.parameters_of(text, launches)
+    files = read_files(path.resolve(), catalog.DEVICE, catalog.SHIM)
+    seen = "\n".join(one for _, one in files)  # a header below the text moves no line of it
+    version = versions_of(seen, args.entry)
+    launches = list(version.launches)
+    listed = proposal.parameters_of(seen, launches)
     fit = _fit(listed)
     pairs = [text.partition("=") for text in args.say]
     if bad := next((text for text, (_, sign, _) in zip(args.say, pairs) if not sign), ""):
         raise ProblemError(f"--say is {bad!r}. It must be NAME=EXPRESSION.")
-    made = proposal.propose(path, text, fit, launches, {name.strip(): value.strip() for name, _, value in pairs})
-    ran = _ran(made, path, text) if has_main(text) else None
+    made = proposal.propose(path, seen, fit, launches, {name.strip(): value.strip() for name, _, value in pairs})
+    made.questions[:0] = [version.question] if version.question else []
+    made.lines += [("left out", one, "no build reads it") for one in left_out(files)]
+    ran = _ran(made, path, files) if has_main(text) else None
     kernel = None if made.questions else _kernel(made, path, text)
     target = path if args.write else Path(args.out) if args.out else None
     commands = _problems(made, kernel, str(target or path), listed, len(launches), ran) if ran else []
@@ -123,12 +130,12 @@ def _fit(listed: list[Parameter]) -> Fit:
     )
 
 
-def _ran(made: Proposal, path: Path, text: str) -> Ran | None:
+def _ran(made: Proposal, path: Path, files: tuple[tuple[str, str], ...]) -> Ran | None:
     if reason := why_none():
         made.lines.append(("main()", "not run", reason))
         return None
     try:
-        ran = host.run(path.name, text)
+        ran = host.run(path.name, files[0][1], files[1:])
     except (RunError, ProblemError) as error:
         made.lines.append(("main()", "not run", str(error)))
         return None

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from kernels.build.plain.edits import device_text
+from kernels.build.plain.device import without_host_functions
 from kernels.build.plain.tokens import bare, tokens
 from kernels.core.fields import field_values, fields_of
 from kernels.opening.host import HostLaunch, constants_of, parts, variable
@@ -171,7 +171,7 @@ _WALKED = re.compile(rf"\bfor\s*\([^;]*=\s*0\s*;\s*(\w+)\s*<\s*(\w+)\s*;\s*\1\s*
 
 
 def multiples_of(fit: Fit, text: str) -> list[str]:
-    whole, code = (_DIRECTIVE.sub("", bare(part)) for part in (text, device_text(text)))
+    whole, code = (_DIRECTIVE.sub("", bare(part)) for part in (text, without_host_functions(text)))
     found = [*_CHECKED.findall(whole), *_REFUSED.findall(whole)]
     found += [  # a rest of the division that the text treats needs no condition
         (name, size)

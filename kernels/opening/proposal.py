@@ -11,9 +11,11 @@ from kernels.build.plain.tokens import bare, line_of
 from kernels.core.sources import C_TYPES, function_of, parameters
 from kernels.errors import ProblemError
 from kernels.opening import host
-from kernels.opening.host import HostLaunch, host_launches, host_words, kernels_of
+from kernels.opening.host import HostLaunch, host_words
+from kernels.opening.launches import OPEN, host_text
 from kernels.opening.matching import LANES, Fit, Meaning, Parameter, plain, with_dtype
 from kernels.opening.names import Names, arguments_of, conditions_of
+from kernels.opening.versions import versions_of
 
 _MALLOC = re.compile(r"\bcudaMalloc(?:Managed|Async)?\s*\(\s*(?:\(void\s*\*\*\)\s*)?&\s*(\w+)\s*,\s*([^;]*?)\)\s*[;)]")
 _ELEMENT = re.compile(r"(?:\*\s*+)?\bsizeof\s*+\(\s*+(\w++)\s*+\)(?:\s*+\*)?")
@@ -122,16 +124,9 @@ class Proposal:
         return [*shown, *(f"unknown: {question}" for question in self.questions)]
 
 
-def launches_of(text: str) -> list[HostLaunch]:
-    """The launches of a file, each once. Without one: its kernels, without grid and block."""
-    found = dict.fromkeys((one.entry, one.args, one.grid, one.block) for one in host_launches(text))
-    listed = [next(o for o in host_launches(text) if (o.entry, o.args, o.grid, o.block) == key) for key in found]
-    if listed:
-        return listed
-    of_grid = re.compile(r"\b(?:this_grid|grid_group)\b")
-    return [
-        HostLaunch(name, "", "", "", (), 0, bool(of_grid.search(host.body_of(text, name)))) for name in kernels_of(text)
-    ]
+def launches_of(text: str, entry: str = "") -> list[HostLaunch]:
+    """The launches of a version of a file, each once (versions.py). entry: a kernel of the version, or ""."""
+    return list(versions_of(text, entry).launches)
 
 
 def parameters_of(text: str, launches: list[HostLaunch]) -> list[Parameter]:
@@ -145,13 +140,19 @@ def parameters_of(text: str, launches: list[HostLaunch]) -> list[Parameter]:
         }
         found += [with_dtype(Parameter(entry, *pair), known) for pair in parameters(text, entry)]
     if not found:
-        raise ProblemError("The file has no __global__ function with parameters, so it proposes nothing.")
+        names = ", ".join(dict.fromkeys(launch.entry for launch in launches))
+        if not names:
+            raise ProblemError("The file has no __global__ function, so it proposes nothing.")
+        raise ProblemError(
+            f"The file launches {names}, and it shows no parameters of {'it' if len(launches) == 1 else 'them'}. Put "
+            "the header with the kernel next to the file."
+        )
     return found
 
 
 def propose(path: Path, text: str, fit: Fit, launches: list[HostLaunch], said: Mapping[str, str]) -> Proposal:
     """The proposal for a file. said: answers of the user: grid, block, shared_bytes or a parameter's name -> value."""
-    made = Proposal(fit)
+    made, text = Proposal(fit), host_text(text)
     listed = parameters_of(text, launches)
     meaning = _folding(fit, text, listed)
     scratch = scratch_of(text, fit, listed, launches, meaning, said)
@@ -198,7 +199,7 @@ def _launch(
     listed = [Parameter(launch.entry, *pair) for pair in parameters(text, launch.entry)]
     origin = f"line {launch.line}" if launch.line else "a guess from the kernel's indices"
     instance = _instance(made, text, launch.entry, meaning, said)
-    known = {**arguments_of(launch, [p.name for p in listed], meaning), **instance}
+    known = {**dict(launch.values), **arguments_of(launch, [p.name for p in listed], meaning), **instance}
     names = Names(text, meaning, known, made.fit.allowed)
     values = ", ".join(instance.values())
     called = f"{function_of(launch.entry)}<{values}>" if instance else launch.entry
@@ -269,7 +270,7 @@ def _sizes(text: str, launch: HostLaunch, names: Names, said: Mapping[str, str])
         block = host.block_of(body, number)
         grid = host.grid_of(body, block, number)
         found = {"grid": grid, "block": block}
-    return {key: [part.strip() for part in said[key].split(",")] if key in said else found[key] for key in found}
+    return {key: host.parts(said[key]) if key in said else found[key] for key in found}
 
 
 def _instance(made: Proposal, text: str, entry: str, meaning: Meaning, said: Mapping[str, str]) -> dict[str, str]:
@@ -281,7 +282,7 @@ def _instance(made: Proposal, text: str, entry: str, meaning: Meaning, said: Map
     for number, name in enumerate(names):
         meant = meaning(name)
         macro = next((macro for macro in problem.defines if macro.lower() == meant.lower()), "") if meant else ""
-        value = said.get(name) or macro or (given[number] if number < len(given) else "")
+        value = said.get(name) or macro or (given[number] if number < len(given) and given[number] != OPEN else "")
         if not value and re.search(rf"\b(?:typename|class)\s+{name}\b", host.body_of(text, function_of(entry))):
             value = "float"
         if not value:

@@ -26,6 +26,7 @@ _LETTERS = {"r": "32", "l": "64", "h": "16", "f": "f32", "d": "f64", "n": "n", "
 RULES = {**ptx.RULES, **ptx_memory.RULES, **ptx_warp.RULES, **ptx_warpgroup.RULES}
 """The first word of each accepted instruction -> its C++."""
 UNTAKEN = "simt_ptx_untaken_"
+HAS_ASM = re.compile(r"\b(?:__)?asm(?:__)?\b")
 _ROW = re.compile(r'^# \d+ "((?:[^"\\]|\\.)*)"((?: \d)*)$', re.M)
 
 

@@ -12,7 +12,7 @@ from kernels import catalog
 from kernels.core.cases import sample
 from kernels.core.problem import Case
 from kernels.errors import ProblemError
-from kernels.opening import command, host, matching, proposal
+from kernels.opening import command, host, matching, program, proposal
 from kernels.opening.names import multiples_of, translated
 from kernels.run import execute
 from kernels.run.check import check_case
@@ -122,12 +122,12 @@ def test_launches_are_read_with_templates_variables_and_cooperative_calls():
     )
     one, two = host.host_launches(text)
     assert (one.entry, one.grid, one.block, one.shared, one.args, one.line) == (
-        *("f<64>", "grid", "dim3(32, 4)", "16"),
+        *("f<64>", "dim3((N + 3) / 4, 2)", "dim3(32, 4)", "16"),
         ("o",),
         5,
     )
     assert (two.entry, two.grid, two.block, two.args, two.cooperative) == ("g", "8", "64", ("o", "n"), True)
-    assert host.program_text(text).count("\n") == text.count("\n")
+    assert program.program_text(text).count("\n") == text.count("\n")
 
 
 def test_a_program_without_an_end_names_its_limit(tmp_path, monkeypatch):

@@ -16,6 +16,7 @@ from kernels.core.problem import Case
 from kernels.core.request import Request
 from kernels.core.scope import Scope
 from kernels.errors import BuildError
+from kernels.opening import host
 from kernels.run import execute
 from kernels.run.check import check_case
 
@@ -237,3 +238,37 @@ def test_an_asm_that_is_no_statement_does_not_compile(code):
     text = KERNEL.replace("BODY", code).replace("#define STRING", "#define OTHER(n) int f() asm(#n)\n#define STRING", 1)
     with pytest.raises(BuildError, match=r"mine.cu line \d+: "):
         Alone(text, "all", {"x": np.zeros(4, np.float32)}, {"o": ((4,), "float32"), "kept": ((1,), "int32")}).run()
+
+
+PROGRAM = """
+#include <cstdio>
+#define COPY(to, from) asm volatile("cp.async.cg.shared.global [%0], [%1], 16;\\n" ::"r"(to), "l"(from))
+__global__ void twice(const float* a, float* b) {
+  __shared__ __align__(16) float s[128];
+  const int t = threadIdx.x, first = blockIdx.x * 128;
+  COPY((unsigned)__cvta_generic_to_shared(&s[4 * t]), a + first + 4 * t);
+  asm volatile("cp.async.wait_all;" ::: "memory");
+  __syncthreads();
+  for (int e = t; e < 128; e += 32) b[first + e] = 2.f * s[e];
+}
+int main() {
+  float h[256], *a, *b;
+  for (int i = 0; i < 256; ++i) h[i] = i;
+  cudaMalloc(&a, sizeof h), cudaMalloc(&b, sizeof h);
+  cudaMemcpy(a, h, sizeof h, cudaMemcpyHostToDevice);
+  twice<<<2, 32>>>(a, b);
+  cudaMemcpy(h, b, sizeof h, cudaMemcpyDeviceToHost);
+  int right = 0;
+  for (int i = 0; i < 256; ++i) right += h[i] == 2.f * i;
+  printf("%d of 256 right\\n", right);
+  return right < 256;
+}
+"""
+
+
+def test_a_program_with_ptx_runs_its_main_and_names_the_line_of_what_it_lacks():
+    found = host.run("mine.cu", PROGRAM)
+    assert found.code == 0 and found.printed == "256 of 256 right\n"
+    line = 1 + PROGRAM.partition("cp.async.wait_all")[0].count("\n")
+    with pytest.raises(BuildError, match=rf"^mine.cu line {line}: the CPU has no meaning for its inline PTX \(tcgen05"):
+        host.run("mine.cu", PROGRAM.replace("cp.async.wait_all", "tcgen05.wait"))

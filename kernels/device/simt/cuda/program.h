@@ -20,6 +20,18 @@ __attribute__((format(printf, 1, 2))) inline int simt_say(const char* format, ..
   return n;
 }
 [[noreturn]] inline void simt_exit(int code) { fflush(nullptr), _Exit(code); }
+// A call of a library such as cuBLAS, which does not run here. host.py reads this line.
+[[noreturn]] inline int simt_library(const char* name, const char* file, int line) {
+  const char* last = strrchr(file, '/');
+  fprintf(stderr, "\nlibrary call %s in %s line %d\n", name, last ? last + 1 : file, line);
+  simt_exit(121);
+}
+struct SimtLibraryValue {  // a handle or a status of a library
+  int value = 0;
+  SimtLibraryValue() = default;
+  template <class T> SimtLibraryValue(T) {}
+  operator int() const { return value; }
+};
 namespace std { using ::simt_exit; using ::simt_say; using ::simt_clock; }
 
 // ---- memory: an allocation starts with NaN, as its values are undefined on a GPU ----
@@ -59,28 +71,10 @@ template <class T> cudaError_t cudaMemcpyToSymbol(T& to, const void* from, size_
 template <class T> cudaError_t cudaMemcpyFromSymbol(void* to, const T& from, size_t bytes, size_t at = 0,
     cudaMemcpyKind = cudaMemcpyDefault) { return memcpy(to, (const char*)&from + at, bytes), simt_failed; }
 
-// ---- the device, streams and events: a CPU gives no time ----
-struct cudaDeviceProp {
-  char name[256];
-  size_t totalGlobalMem, sharedMemPerBlock, sharedMemPerBlockOptin, sharedMemPerMultiprocessor;
-  int major, minor, multiProcessorCount, maxThreadsPerBlock, warpSize, regsPerBlock, maxThreadsPerMultiProcessor;
-  int cooperativeLaunch, clockRate, memoryClockRate, memoryBusWidth, l2CacheSize;
-};
-inline cudaError_t cudaGetDeviceProperties(cudaDeviceProp* p, int) {
-  *p = {"the CPU", size_t(1) << 30, 49152, 232448, 233472, 9, 0, 4, 1024, 32, 65536, 2048, 1, 1, 1, 1, 1};
-  return cudaSuccess;
-}
-enum cudaDeviceAttr { cudaDevAttrMultiProcessorCount, cudaDevAttrMaxSharedMemoryPerBlock,
-    cudaDevAttrMaxSharedMemoryPerBlockOptin, cudaDevAttrCooperativeLaunch, cudaDevAttrWarpSize };
-inline cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr which, int) {
-  const int values[] = {4, 49152, 232448, 1, 32};
-  return *value = values[which], cudaSuccess;
-}
+// ---- errors, streams and events: a CPU gives no time. program_api.h has the device ----
 enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize, cudaFuncAttributePreferredSharedMemoryCarveout };
 template <class F> cudaError_t cudaFuncSetAttribute(F, cudaFuncAttribute, int) { return cudaSuccess; }
 template <class F> cudaError_t cudaFuncSetCacheConfig(F, int) { return cudaSuccess; }
-template <class F> cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, F, int, size_t) {
-    return *blocks = 1, cudaSuccess; }
 inline cudaError_t cudaGetLastError() { const int found = simt_failed; return simt_failed = 0, found; }
 inline cudaError_t cudaPeekAtLastError() { return simt_failed; }
 inline const char* cudaGetErrorString(cudaError_t code) { return code ? "the launch failed on the CPU" : "no error"; }
@@ -98,6 +92,7 @@ inline cudaError_t cudaEventRecord(cudaEvent_t, cudaStream_t = nullptr) { return
 inline cudaError_t cudaEventSynchronize(cudaEvent_t) { return simt_failed; }
 inline cudaError_t cudaEventElapsedTime(float* ms, cudaEvent_t, cudaEvent_t) { return *ms = 0.f, cudaSuccess; }
 inline cudaError_t cudaEventDestroy(cudaEvent_t) { return cudaSuccess; }
+#include "program_api.h"
 
 // ---- launches ----
 struct SimtRequest {  // struct Launch of simt.h
@@ -184,4 +179,29 @@ cudaError_t simt_launch_array(int line, const char* name, void (*entry)(P...), d
                               size_t shared = 0, cudaStream_t = nullptr) {
   simt_launch_list(SimtLauncher<P...>{line, name, entry, {grid, block, shared}}, args, std::index_sequence_for<P...>{});
   return simt_failed;
+}
+
+enum cudaLaunchAttributeID { cudaLaunchAttributeIgnore, cudaLaunchAttributeCooperative = 2,
+    cudaLaunchAttributeClusterDimension = 4, cudaLaunchAttributeProgrammaticStreamSerialization = 6,
+    cudaLaunchAttributePriority = 8 };
+struct cudaLaunchAttribute {
+  cudaLaunchAttributeID id;
+  union {
+    int cooperative, programmaticStreamSerializationAllowed, priority;
+    struct { unsigned x, y, z; } clusterDim;
+  } val;
+};
+struct cudaLaunchConfig_t {  // gridDim and blockDim are macros for a call
+  dim3 simt_grid, simt_block;
+  size_t dynamicSmemBytes = 0;
+  cudaStream_t stream = nullptr;
+  cudaLaunchAttribute* attrs = nullptr;
+  unsigned numAttrs = 0;
+  dim3& gridDim { return simt_grid; }
+  dim3& blockDim { return simt_block; }
+};
+inline SimtConfig simt_config(const cudaLaunchConfig_t* c) { return {c->simt_grid, c->simt_block, c->dynamicSmemBytes}; }
+template <class... P>
+cudaError_t simt_launch_array(int line, const char* name, void (*entry)(P...), const cudaLaunchConfig_t* c, void** args) {
+  return simt_launch_array(line, name, entry, c->simt_grid, c->simt_block, args, c->dynamicSmemBytes);
 }
