@@ -158,9 +158,10 @@ def seen(path: Path, fields: list[str], versions: Iterator[None]) -> Iterator[st
 
 
 def _first(found: Look) -> list[str]:
-    said = [f"correct: {'yes' if found.is_correct else 'no'}"]
+    said = [f"correct: {_correct(found)}"]
     for facts in found.entries:
-        said.append(f"{facts.entry}: {facts.registers} registers, {facts.spill_bytes:,} bytes spilled")
+        local = f"{facts.stack_bytes:,} bytes of local memory a thread ({facts.spill_bytes:,} bytes spilled)"
+        said.append(f"{facts.entry}: {facts.registers} registers, {local}")
     return [*said, f"{found.wavefronts:,} wavefronts, {sum(found.bytes.values()):,} bytes in the first item"]
 
 
@@ -218,12 +219,13 @@ class Change:
 
 
 def changes(before: Look, after: Look) -> list[Change]:
-    """All facts of two versions: the first differing value, errors, registers, spills, counts, bytes and time."""
+    """All facts of two versions: the first differing value, errors, registers, local memory, counts, bytes and time."""
     found = [
         (_first_logged(before, after) or _first_element(before, after) or Change("first value", "", "", False)),
         _of("correct", _correct(before), _correct(after)),
     ]
-    found.append(_of("largest error", *(f"{worst(look.errors).largest:.3g}" for look in (before, after))))
+    if before.errors and after.errors:
+        found.append(_of("largest error", *(f"{worst(look.errors).largest:.3g}" for look in (before, after))))
     for one, other in zip(before.entries, after.entries):
         name = "" if len(after.entries) == 1 else f" of {other.entry}"
         found += [
@@ -240,7 +242,12 @@ def changes(before: Look, after: Look) -> list[Change]:
     return found
 
 
-FACTS = (("registers", "registers"), ("spilled bytes", "spill_bytes"), ("static shared bytes", "shared_bytes"))
+FACTS = (
+    ("registers", "registers"),
+    ("bytes of local memory a thread", "stack_bytes"),
+    ("spilled bytes", "spill_bytes"),
+    ("static shared bytes", "shared_bytes"),
+)
 
 
 def _of(what: str, before: str, after: str) -> Change:
@@ -248,7 +255,8 @@ def _of(what: str, before: str, after: str) -> Change:
 
 
 def _correct(look: Look) -> str:
-    return "yes" if look.is_correct else f"no: {look.faults[0]}" if look.faults else "no"
+    known = "yes" if look.errors else "no fault found"
+    return known if look.is_correct else f"no: {look.faults[0]}" if look.faults else "no"
 
 
 def _first_logged(before: Look, after: Look) -> Change | None:

@@ -311,7 +311,7 @@ _PARAMETERS = ("tsan-distinguish-volatile=1", "tsan-instrument-func-entry-exit=0
 _MARKS = ("SIMT_QUIET", "SIMT_WATCH")  # in language.h
 # The words of SIMT_PLAIN_EXPORT:
 _LAUNCH = ("extern", "__attribute__", "visibility", "int", "void", "return", "request", "args", "a")
-SHIM_HEADERS = ("fibers.h", "limit.h", "report.h", "simt.h", "stacks.h")  # of runtime.cpp
+SHIM_HEADERS = ("fibers.h", "invalid.h", "limit.h", "races.h", "report.h", "simt.h", "stacks.h")  # of runtime.cpp
 
 
 class Toolchain(cpp.Toolchain):
@@ -322,7 +322,8 @@ class Toolchain(cpp.Toolchain):
         self.instrumented = instrumented
         self.options = [option for option in self.options if option != "-Wl,-z,defs"]
         # The C++ library sets the thread-safe guard of a shared array of vectors. It is no access of the kernel.
-        self.options += ["-w", "-fno-strict-aliasing", "-fno-dollars-in-identifiers"]
+        self.options += [] if self.sets_nan and instrumented else ["-w"]
+        self.options += ["-fno-strict-aliasing", "-fno-dollars-in-identifiers"]
         if instrumented:
             if "clang" in self.version or "zig" in self.version:
                 raise BackendUnavailable("Automatic probes need g++. Install it (Debian: apt install g++), or set CXX.")
@@ -358,13 +359,19 @@ class Toolchain(cpp.Toolchain):
         unit, library = sources / "unit.o", folder / f"{spec.name}{self.suffix}"
         preprocessed_text = sources / "unit.ii"
         made = [f"-I{sources / 'cuda'}", "-x", "c++", "-E", str(sources / "unit.cpp"), "-o", str(preprocessed_text)]
-        self._compiled(spec, [*options, *made], sources)
+        try:
+            cpp.compiled(spec, [*self.command, *options, *made], sources)
+        except BuildError as error:
+            raise includes.explained(error, spec.files) from None
         made_text, launches = preprocessed_text.read_text(errors="replace"), len({t.entry for t in spec.launch_texts})
         made_text, untaken = assembly.translated(made_text, {str(sources / name) for name in names})
         check(made_text, names, sources, marks, launches)
         preprocessed_text.write_text(made_text)
-        made = ["-fPIC", "-fvisibility=hidden", "-x", "c++-cpp-output", "-c", str(preprocessed_text), "-o", str(unit)]
-        log = self._compiled(spec, [*options, *made], sources)
+        made = [*options, "-fPIC", "-fvisibility=hidden", "-x", "c++-cpp-output", str(preprocessed_text)]
+        try:
+            log = self.made(spec, made, ["-c", "-o", str(unit)], sources, made_text)
+        except BuildError as error:
+            raise includes.explained(error, spec.files) from None
         close(spec, unit, untaken)
         linked = [*self.command, *self.linker, "-shared", "-Wl,-z,defs", str(unit), str(self.runtime())]
         linked += ["-o", str(library), "-ldl"]
@@ -373,12 +380,6 @@ class Toolchain(cpp.Toolchain):
             lines.write(library, [name for name, _ in spec.files], lines.file_of(library))
         shutil.rmtree(sources)
         return log, ()
-
-    def _compiled(self, spec: KernelSpec, options: list[str], sources: Path) -> str:
-        try:
-            return cpp.compiled(spec, [*self.command, *options], sources)
-        except BuildError as error:
-            raise includes.explained(error, spec.files) from None
 
     def runtime(self) -> Path:
         """The object file of runtime.cpp, from the cache or new. All plain kernels share it."""
