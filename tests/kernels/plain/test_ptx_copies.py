@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from alone import Alone
+from alone import Alone, nvidia_takes
 
 from kernels.core.launch import TensorMap
 
@@ -309,3 +309,8 @@ def test_a_box_without_a_wait_is_found_with_its_line(reversed_order):
     _, faults = boxes(text)[0].probe(reversed_order)
     # the statement of the copy begins two lines before its end
     assert ("missing wait", {min(lines) - 2, max(lines)}) in [(fault.kind, {*fault.lines}) for fault in faults], faults
+
+
+def test_nvidias_compiler_takes_the_copies():
+    boxed = BOXES.replace("#include <cstdint>", "#include <cuda.h>\n#include <cstdint>")
+    assert nvidia_takes(ALL, "stages") and nvidia_takes(boxed, "boxes")
