@@ -149,8 +149,8 @@ def _built(folder: Path, files: Sequence[tuple[str, str]]) -> Path:
     compiled = ["-fPIC", "-x", "c++-cpp-output", "-c", str(text), "-o", str(unit)]
     with child.compiling(True):
         _checked(files, [*toolchain.command, *options, *tokens_made], sources)
-        own = {str(sources / name) for name, _ in files}
-        translated, untaken = assembly.translated(text.read_text(errors="replace"), own)
+        names = {str(sources / name) for name, _ in files}
+        translated, untaken = assembly.translated(text.read_text(errors="replace"), names)
         text.write_text(translated)
         _checked(files, [*toolchain.command, *options, *compiled], sources)
         linked = [*toolchain.command, str(unit), str(toolchain.runtime()), "-rdynamic", "-o", str(made), "-ldl"]

@@ -11,19 +11,19 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from kernels.build.plain import ptx, ptx_memory, ptx_warp, ptx_warpgroup
+from kernels.build.plain import ptx, ptx_memory, ptx_warp
 from kernels.build.plain.ptx import OPERAND, Instruction, Register, Untaken
 
-_LITERAL = r'(?:R"(?P<end>[^()\\\s]{0,16})\((?:.|\n)*?\)(?P=end)"|"(?:[^"\\\n]|\\.)*"|\'(?:[^\'\\\n]|\\.)*\')'
+_LITERAL = r'(?:R"(?P<end>[^()\\\s]{0,16})\((?:.|\n)*?(?:\)(?P=end)"|\Z)|"(?:[^"\\\n]|\\.)*"|\'(?:[^\'\\\n]|\\.)*\')'
 _TOKEN = re.compile(rf"(?P<literal>{_LITERAL})|(?P<marker>^\#[^\n]*$)|(?P<word>[^\W\d]\w*)|\S", re.M)
 _ASM = ("asm", "__asm__", "__asm")
 _WORDS = ("volatile", "__volatile__", "__volatile", "inline", "__inline__")
 _OPERAND = re.compile(r'\s*"([^"]*)"\s*\(')
 _ESCAPES = {"n": "\n", "t": "\t", "r": " ", '"': '"', "\\": "\\", "'": "'"}
-_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.S)
+_COMMENT = re.compile(r"//[^\n]*|/\*.*?(?:\*/|\Z)", re.S)
 _LABEL = re.compile(r"\s*([\w$%]+)\s*:(?!:)")
 _LETTERS = {"r": "32", "l": "64", "h": "16", "f": "f32", "d": "f64", "n": "n"}
-RULES = {**ptx.RULES, **ptx_memory.RULES, **ptx_warp.RULES, **ptx_warpgroup.RULES}
+RULES = {**ptx.RULES, **ptx_memory.RULES, **ptx_warp.RULES}
 """The first word of each accepted instruction -> its C++."""
 UNTAKEN = "simt_ptx_untaken_"
 HAS_ASM = re.compile(r"\b(?:__)?asm(?:__)?\b")
