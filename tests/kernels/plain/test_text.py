@@ -43,6 +43,7 @@ def test_the_guide_lists_the_accepted_inline_ptx_and_a_comment_is_no_construct()
     [
         ("extern __shared__ float s[];", "float* const s = reinterpret_cast<float*>(simt_dynamic_shared());"),
         ("extern __shared__ __align__(16) unsigned char s[];", "unsigned char* const s = "),
+        ("extern __shared__ half s[][32 + 8];", "half (*const s)[32 + 8] = reinterpret_cast<half (*)[32 + 8]>("),
         ("__shared__ float a[4][8], b;", '__shared__ float a[4][8], b; simt_shared_array("a", a);'),
         ("__shared__ union { float f; int i; } u;", 'i; } u; simt_shared_array("u", u);'),
         ("if (o) return;", "if (o) { simt_leave_here(); return; }"),
