@@ -32,7 +32,7 @@ def test_a_construct_that_no_build_knows_is_refused_with_its_line(text, said):
 
 def test_the_guide_lists_the_accepted_inline_ptx_and_a_comment_is_no_construct():
     guide = (Path(__file__).parents[3] / "kernels" / "first-kernel.md").read_text()
-    rows = "".join(line for line in guide.splitlines() if line.startswith("| inline PTX, "))
+    rows = "".join(line for line in guide.splitlines() if line.startswith("| inline PTX | "))
     assert set(re.findall(r"`([a-z0-9]+)`", rows)) == {*assembly.RULES}
     text = "// #include <cutlass/cutlass.h>\n" + KERNEL.replace("BODY", "// asm volatile")
     refusals.check("k.cu", text)
