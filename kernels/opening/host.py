@@ -10,7 +10,7 @@ from pathlib import Path
 
 from kernels import jail
 from kernels.build import child, cpp
-from kernels.build.plain import includes
+from kernels.build.plain import assembly, includes
 from kernels.build.plain.tokens import bare, functions, tokens
 from kernels.build.plain.toolchain import Toolchain
 from kernels.errors import BuildError, RunError
@@ -144,22 +144,30 @@ def _built(folder: Path, files: Sequence[tuple[str, str]]) -> Path:
         (sources / header).write_text(own)
     options = [option for option in toolchain.options if option not in ("-shared",)]
     unit, made = sources / "unit.o", folder / "program"
-    compiled = ["-fPIC", f"-I{sources}", "-x", "c++", "-c", str(sources / "unit.cpp"), "-o", str(unit)]
+    text = sources / "unit.ii"
+    tokens_made = [f"-I{sources}", "-x", "c++", "-E", str(sources / "unit.cpp"), "-o", str(text)]
+    compiled = ["-fPIC", "-x", "c++-cpp-output", "-c", str(text), "-o", str(unit)]
     with child.compiling(True):
+        _checked(files, [*toolchain.command, *options, *tokens_made], sources)
+        names = {str(sources / name) for name, _ in files}
+        translated, untaken = assembly.translated(text.read_text(errors="replace"), names)
+        text.write_text(translated)
         _checked(files, [*toolchain.command, *options, *compiled], sources)
         linked = [*toolchain.command, str(unit), str(toolchain.runtime()), "-rdynamic", "-o", str(made), "-ldl"]
-        _checked(files, linked, sources)
+        _checked(files, linked, sources, untaken)
     return made
 
 
 _ERROR = re.compile(r"(?<![\w.+-])([\w.+-]+):(\d+):\d+: (?:fatal )?error: (.*)")
 
 
-def _checked(files: Sequence[tuple[str, str]], command: list[str], folder: Path) -> None:
+def _checked(files: Sequence[tuple[str, str]], command: list[str], folder: Path, untaken: Sequence[str] = ()) -> None:
     done = cpp.run(command, {"TMPDIR": str(folder), "LC_ALL": "C"})
     if not done.returncode:
         return
     name = files[0][0]
+    if found_untaken := re.search(rf"{assembly.UNTAKEN}(\d+)", done.stderr):
+        raise BuildError(f"{untaken[int(found_untaken[1])].rstrip('.')}. Its main() does not run here.")
     errors = [one for one in _ERROR.finditer(done.stderr) if one[1] in dict(files)]
     found = next((one for one in errors if includes.UNKNOWN.search(one[3])), errors[0] if errors else None)
     if not found:

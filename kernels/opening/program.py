@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping, Sequence
 
-from kernels.build.plain import includes, refusals
+from kernels.build.plain import assembly, includes, refusals
 from kernels.build.plain.device import program_texts
 from kernels.build.plain.edits import Edit, applied, cpu_text
 from kernels.build.plain.macros import macros_of
@@ -42,6 +42,7 @@ def sources(files: Sequence[tuple[str, str]]) -> dict[str, str]:
     rows = [f"#include <{header}>" for header in first]
     rows += [
         '#include "language.h"',
+        *(['#include "ptx.h"'] if any(assembly.HAS_ASM.search(text) for text in made.values()) else []),
         '#include "program.h"',
         *(['#include "program_samples.h"'] if has_samples else []),
     ]

@@ -92,8 +92,9 @@ REFUSED = {  # by their text, before any run
     ),
     "a label of assembly": (
         SECTORS,
-        head(SECTORS, 'extern "C" void q(int) A(as, m)("simt_quiet");').replace(
-            "#define ROWS", "#define A(a, b) a##b\n#define ROWS"
+        rd(
+            "q(1); return *p;",
+            '#define A(a, b) a##b\nextern "C" __device__ void q(int) A(as, m)("simt_quiet");',
         ),
     ),
     "a load of the processor": (SECTORS, rd("return __builtin_ia32_loadups(p)[0];")),
