@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from kernels.build.plain.device import is_of_cuda, without_host_functions
-from kernels.build.plain.macros import active, expanded, macros_of, split, with_launches
+from kernels.build.plain.macros import active, arguments, expanded, macros_of, with_launches
 from kernels.build.plain.tokens import Function, Token, closing, functions, items, line_of, tokens
 from kernels.core.sources import function_of
 
@@ -99,7 +99,7 @@ def variable(text: str, name: str, before: int) -> str:
     return last
 
 
-parts = split
+parts = arguments
 
 
 def sites(text: str, found: list[Token]) -> Iterator[tuple[int, HostLaunch]]:
@@ -137,14 +137,14 @@ def _of_signs(text: str, found: list[Token], at: int) -> HostLaunch | None:
     if last is None or last + 1 >= len(found) or found[last + 1].text != "(" or not at:
         return None
     entry = text[found[start_of(found, at)].start : found[at].start]
-    grid, block, shared, *_ = [*split(_between(text, found, at, last)), "", "", ""]
-    args = split(_between(text, found, last + 1, closing(found, last + 1)))
+    grid, block, shared, *_ = [*arguments(_between(text, found, at, last)), "", "", ""]
+    args = arguments(_between(text, found, last + 1, closing(found, last + 1)))
     return HostLaunch(kernel_of(entry), grid, block, shared, tuple(args), line_of(text, found[at].start))
 
 
 def _of_array(text: str, found: list[Token], at: int) -> HostLaunch:
     """cudaLaunchKernel(kernel, grid, block, args, shared). Its args are &a, &b of an array."""
-    listed = split(_between(text, found, at + 1, closing(found, at + 1)))
+    listed = arguments(_between(text, found, at + 1, closing(found, at + 1)))
     kernel, grid, block, array, shared, *_ = [*listed, "", "", "", "", ""]
     line, cooperative = line_of(text, found[at].start), found[at].text == COOPERATIVE
     return HostLaunch(kernel_of(kernel), grid, block, shared, _array(text, array), line, cooperative)
@@ -152,13 +152,13 @@ def _of_array(text: str, found: list[Token], at: int) -> HostLaunch:
 
 def _of_list(text: str, found: list[Token], at: int) -> HostLaunch:
     """cudaLaunchKernelEx(&config, kernel, a, b), and its relative with an array of arguments."""
-    config, kernel, *args = [*split(_between(text, found, at + 1, closing(found, at + 1))), "", ""]
+    config, kernel, *args = [*arguments(_between(text, found, at + 1, closing(found, at + 1))), "", ""]
     if found[at].text.endswith("ExC"):
         args = list(_array(text, args[0])) if args else []
     name = config.lstrip("& ")
     fields = dict(re.findall(rf"\b{re.escape(name)}\s*\.\s*(\w+)\s*=\s*([^;]+);", text)) if name else {}
     listed = re.search(rf"\b{re.escape(name)}\s*=?\s*\{{([^{{}};]*)\}}", text) if name else None
-    given = split(listed[1]) if listed else []
+    given = arguments(listed[1]) if listed else []
     fields |= {key: value for key, _, value in (one.lstrip(". ").partition("=") for one in given) if value}
     plain = [one for one in given if "=" not in one] + ["", "", ""]
     grid, block = (fields.get(key, plain[n]).strip() for n, key in enumerate(("gridDim", "blockDim")))
@@ -169,7 +169,7 @@ def _of_list(text: str, found: list[Token], at: int) -> HostLaunch:
 
 def _array(text: str, name: str) -> tuple[str, ...]:
     value = re.search(rf"\b{re.escape(name)}\s*\[\w*\]\s*=\s*\{{([^}}]*)\}}", text) if name else None
-    listed = split(value[1]) if value else split(name.strip("{} ")) if name.startswith("{") else ()
+    listed = arguments(value[1]) if value else arguments(name.strip("{} ")) if name.startswith("{") else ()
     return tuple(one.rpartition("&")[2].strip() for one in listed)
 
 
@@ -183,7 +183,7 @@ def kernel_of(text: str) -> str:
     if text.startswith("(") and text.endswith(")"):
         return kernel_of(text[1:-1])
     name, sign, rest = text.partition("<")
-    values = ", ".join(map(_number, split(rest.rpartition(">")[0])))
+    values = ", ".join(map(_number, arguments(rest.rpartition(">")[0])))
     return f"{name.strip()}<{values}>" if sign else name.strip()
 
 
@@ -352,7 +352,9 @@ class _Host:
             return declared if re.fullmatch(r"\d+", declared) else word[0]
 
         said = re.sub(r"[A-Za-z_]\w*", value, rest)
-        return f"{name}<{', '.join(one if self._is_known(one) else OPEN for one in split(said.rpartition('>')[0]))}>"
+        return (
+            f"{name}<{', '.join(one if self._is_known(one) else OPEN for one in arguments(said.rpartition('>')[0]))}>"
+        )
 
     def _is_known(self, argument: str) -> bool:
         """Whether the names of a template's argument have a meaning outside of the host's functions."""
@@ -365,12 +367,12 @@ class _Host:
     def _typenames(self, function: Function) -> list[str]:
         head = self.text[self.found[function.first].start : self.found[function.body].start]
         found = re.match(r"\s*template\s*<([^<>]*)>", head)
-        return [re.findall(r"\w+", one.partition("=")[0])[-1] for one in split(found[1])] if found else []
+        return [re.findall(r"\w+", one.partition("=")[0])[-1] for one in arguments(found[1])] if found else []
 
     def _type(self, name: str, number: int) -> str:
         """The argument of a template of the host: of an instance or a call in the text, float first, else float."""
         calls = re.findall(rf"\b{re.escape(name)}\s*<([^<>;(){{}}]*)>\s*\(", self.text)
-        given = [listed[number].strip() for one in calls if len(listed := split(one)) > number]
+        given = [listed[number].strip() for one in calls if len(listed := arguments(one)) > number]
         return FLOAT if FLOAT in given or not given else given[0]
 
     def _given(self, at: int) -> dict[str, str]:
@@ -382,7 +384,7 @@ class _Host:
             follows = next((n for n in range(at, len(self.found)) if self._word(n) == "("), at)
         if self._word(follows) != "(":
             return {}
-        args = split(_between(self.text, self.found, follows, closing(self.found, follows)))
+        args = arguments(_between(self.text, self.found, follows, closing(self.found, follows)))
         return {
             name: kernel_of(one)
             for name, one in zip(names, args)
@@ -475,7 +477,7 @@ class _Host:
             angles += (self._word(end) == "<") - (self._word(end) == ">")
             end = closing(self.found, end) + 1 if self._word(end) in ("(", "[", "{") else end + 1
         said = _between(self.text, self.found, at, end)
-        kinds = split(said[1:-1]) if said.startswith("{") else re.split(r"[?:](?!:)", said)
+        kinds = arguments(said[1:-1]) if said.startswith("{") else re.split(r"[?:](?!:)", said)
         listed = [kernel_of(one) for one in kinds if function_of(kernel_of(one)) in self.kernels]
         before = self._word(at - 1)
         name = before if re.match(r"[A-Za-z_]", before) else ""
@@ -492,7 +494,7 @@ def _parameter_names(text: str, found: list[Token], function: Function) -> list[
     opener = next((n for n in range(function.first, function.body) if found[n].text == function.name), function.first)
     inside = _between(text, found, opener + 1, closing(found, opener + 1)) if function.body > opener + 1 else ""
     names = []
-    for one in split(inside):
+    for one in arguments(inside):
         pointer = re.search(r"\(\s*\*\s*(\w+)", one)
         words = re.findall(r"[A-Za-z_]\w*", one.partition("=")[0])
         names.append(pointer[1] if pointer else words[-1] if words else "")

@@ -3,7 +3,6 @@
 from pathlib import Path
 
 from kernels.build.plain import ptx
-from kernels.build.plain.device import device_text
 from kernels.build.plain.tokens import functions, line_of, tokens
 from kernels.errors import BuildError
 
@@ -24,6 +23,24 @@ STANDARD_HEADERS = (
 HOST_HEADERS = (
     *("chrono", "exception", "fstream", "functional", "iomanip", "iostream", "memory", "random", "sstream"),
     *("stdexcept", "string", "time.h", "ctime", "unistd.h", "vector", "map", "set", "thread", "sys/time.h"),
+    *("any", "atomic", "bitset", "complex", "condition_variable", "deque", "filesystem", "future", "ios", "iosfwd"),
+    *(
+        "istream",
+        "iterator",
+        "list",
+        "locale",
+        "mutex",
+        "new",
+        "optional",
+        "ostream",
+        "queue",
+        "ratio",
+        "regex",
+        "stack",
+    ),
+    *("string_view", "typeindex", "typeinfo", "unordered_map", "unordered_set", "variant", "cctype", "cerrno"),
+    *("cinttypes", "csignal", "cstdarg", "ctype.h", "errno.h", "fcntl.h", "getopt.h", "inttypes.h", "malloc.h"),
+    *("memory.h", "signal.h", "stdarg.h", "stdbool.h", "sys/resource.h", "sys/stat.h", "sys/types.h"),
 )
 """For functions of the host, which no build compiles."""
 
@@ -44,7 +61,7 @@ _WORDS = {
 
 
 def check(name: str, text: str) -> None:
-    """Raises BuildError for the first construct of a file that no build accepts. name: of the file."""
+    """Raises BuildError for the first construct of a file's device code that no build accepts. name: of the file."""
     for at, reason in sorted(_found(text)):
         raise BuildError(f"{name} line {line_of(text, at)}: {reason}.")
 
@@ -58,7 +75,7 @@ def _found(text: str) -> list[tuple[int, str]]:
             f"its inline PTX ({statement.refused[:60]}) is not among the accepted instructions. Use CUDA's own "
             "function for it, or an instruction of kernels/first-kernel.md",
         )
-        for statement in ptx.statements(device_text(text))
+        for statement in ptx.statements(text)
         if statement.refused
     ]
     for function in functions(text, found):
