@@ -72,12 +72,14 @@ def read_files(path: Path, device: Path, shim: Path) -> tuple[tuple[str, str], .
         for error in of_plain:
             raise error
         return tuple(found.items())
-    for name in found:  # grows
-        for header in _ANGLED.findall(_SKIPPED.sub(_blanked, found[name])):
-            place = path.parent / header
+    waiting = list(found)
+    while waiting:
+        for header in _ANGLED.findall(_SKIPPED.sub(_blanked, found[waiting.pop(0)])):
+            place, before = path.parent / header, len(found)
             known = header in found or (shim / "cuda" / header).is_file()
             if not known and place.is_file() and place.resolve().parent == path.parent:
                 add(header, place)
+                waiting += list(found)[before:]
     return tuple(found.items())
 
 
