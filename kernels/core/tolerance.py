@@ -4,9 +4,10 @@ A rounding is one fp32 unit in the last place of the largest term (Problem.large
 |V|). A sum of n terms (Problem.terms: for attention the keys) may have 2/3 sqrt(n) of them, and at least one. One by
 one, its partial sums take n roundings, each of up to half a unit of the sum so far. For equal terms, their standard
 deviation is sqrt(n) / 6 units of the whole sum, and the limit is four of them. torch adds in blocks, so its own error
-is often far smaller. The first part is the project's promise. The second part is for luck: on a small problem torch may have no error,
-and an equally exact kernel may have one rounding. A problem
-without rounding has no largest term and allows no error.
+is often far smaller.
+
+The first part is the project's promise. The second part is for luck: on a small problem torch may have no error, and an
+equally exact kernel may have one rounding. A problem without rounding has no largest term and allows no error.
 """
 
 import math

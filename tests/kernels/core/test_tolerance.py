@@ -71,7 +71,7 @@ def test_a_sum_of_many_terms_may_have_more_roundings():
 
 
 def test_sums_in_three_orders_are_right_though_torch_is_more_exact():
-    """A sum one by one, in blocks, and by eight lanes, over 200 seeds. With one rounding, a third of the first fails."""
+    """A sum one by one, in blocks, and by eight lanes, over 200 seeds. With one rounding, many of the first fail."""
     shares, refused = [], 0
     for seed in range(200):
         terms = np.random.default_rng(seed).random(1000, dtype=np.float32)
