@@ -223,6 +223,11 @@ def _declared(source: str, entry: str) -> list[str]:
     return []
 
 
+def kernels_text(files: tuple[tuple[str, str], ...]) -> str:
+    """The text with the kernels of a file: its own, and for a plain kernel that of its headers too."""
+    return "\n".join(text for _, text in files) if is_plain(files) else files[0][1]
+
+
 def signature(source: str, entry: str) -> tuple[str, ...]:
     return tuple(name for _, name in parameters(source, entry))
 

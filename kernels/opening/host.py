@@ -3,13 +3,10 @@
 For a file without a launch: grid and block from a kernel's own text.
 """
 
-import json
 import re
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from kernels import jail
 from kernels.build import child, cpp
@@ -18,8 +15,9 @@ from kernels.build.plain.tokens import bare, functions, tokens
 from kernels.build.plain.toolchain import Toolchain
 from kernels.errors import BuildError, RunError
 from kernels.jail import Limits
-from kernels.opening import program
+from kernels.opening import program, ran
 from kernels.opening.launches import HostLaunch, constants_of, host_launches, parts, variable
+from kernels.opening.ran import Ran
 
 __all__ = ["HostLaunch", "constants_of", "host_launches", "parts", "variable"]
 
@@ -108,42 +106,8 @@ def _axis(body: str, axis: str, block: list[str], meaning: Meaning) -> str | Non
 
 
 SECONDS = 50
-LIMITS = Limits(seconds=SECONDS + 5.0, output_bytes=2**20)
+LIMITS = Limits(seconds=SECONDS + 5.0)
 _LOG = "launches"
-
-
-@dataclass(frozen=True)
-class Argument:
-    """An argument of a launch.
-
-    memory, bytes: the number and size of the allocation behind a pointer, else -1 and 0.
-    zero: whether the allocation held only zeros."""
-
-    value: float | None = None
-    memory: int = -1
-    bytes: int = 0
-    zero: bool = False
-
-
-@dataclass(frozen=True)
-class RanLaunch:
-    """A launch of a program as it ran. shared: dynamic bytes."""
-
-    line: int
-    entry: str
-    grid: tuple[int, ...]
-    block: tuple[int, ...]
-    shared: int
-    args: tuple[Argument, ...]
-
-
-@dataclass(frozen=True)
-class Ran:
-    """A program's run. code: its exit code. printed: its output and errors."""
-
-    launches: tuple[RanLaunch, ...]
-    code: int
-    printed: str
 
 
 def run(name: str, text: str, headers: Sequence[tuple[str, str]] = ()) -> Ran:
@@ -169,23 +133,7 @@ def run(name: str, text: str, headers: Sequence[tuple[str, str]] = ()) -> Ran:
         )
     if code == 121 and (call := program.LIBRARY_CALL.search(done.log)):
         raise RunError(f"main() calls {call[1]} in {call[2]} line {call[3]}, and this library does not run here.")
-    return Ran(tuple(map(_ran_launch, lines)), code, done.log)
-
-
-def _ran_launch(line: str) -> RanLaunch:
-    try:
-        held: dict[str, Any] = json.loads(line)
-        args = tuple(_argument(one) for one in held["args"])
-        sizes = tuple(map(int, held["grid"])), tuple(map(int, held["block"]))
-        return RanLaunch(int(held["line"]), str(held["entry"]), *sizes, int(held["shared"]), args)
-    except (ValueError, KeyError, TypeError):
-        raise RunError("The program wrote into the list of its launches.") from None
-
-
-def _argument(held: dict[str, Any]) -> Argument:
-    value = held.get("value")
-    number = None if value is None else float(value)
-    return Argument(number, int(held.get("memory", -1)), int(held.get("bytes", 0)), bool(held.get("zero")))
+    return ran.read(lines, code, done.log)
 
 
 def _built(folder: Path, files: Sequence[tuple[str, str]]) -> Path:
@@ -199,7 +147,7 @@ def _built(folder: Path, files: Sequence[tuple[str, str]]) -> Path:
     compiled = ["-fPIC", f"-I{sources}", "-x", "c++", "-c", str(sources / "unit.cpp"), "-o", str(unit)]
     with child.compiling(True):
         _checked(files, [*toolchain.command, *options, *compiled], sources)
-        linked = [*toolchain.command, str(unit), str(toolchain.runtime()), "-o", str(made), "-ldl"]
+        linked = [*toolchain.command, str(unit), str(toolchain.runtime()), "-rdynamic", "-o", str(made), "-ldl"]
         _checked(files, linked, sources)
     return made
 

@@ -21,6 +21,7 @@ _CONSTANT = re.compile(
     r"|\b(?:const|constexpr)\s+(?:static\s+)?(?:int|unsigned|size_t|auto|uint32_t)\s+(\w+)\s*=\s*(-?\d+)\s*[;,]",
     re.M,
 )
+_NEXT = re.compile(r"\s*+(\w++)\s*+=\s*+(-?\d++)\s*+[;,]")
 COOPERATIVE = "cudaLaunchCooperativeKernel"
 ARRAY_CALLS = (COOPERATIVE, "cudaLaunchKernel")
 LIST_CALLS = ("cudaLaunchKernelEx", "cudaLaunchKernelExC")
@@ -76,8 +77,14 @@ def _launches(text: str) -> tuple[HostLaunch, ...]:
 
 def constants_of(text: str) -> dict[str, int]:
     """The named whole numbers of a text: macros, and constants outside functions of the host."""
-    found = _CONSTANT.finditer(without_host_functions(text))
-    return {one[1] or one[3]: int(one[2] or one[4]) for one in found}
+    code, named = without_host_functions(text), dict[str, int]()
+    for one in _CONSTANT.finditer(code):
+        named[one[1] or one[3]] = int(one[2] or one[4])
+        more = _NEXT.match(code, one.end()) if one[0].endswith(",") else None
+        while more:  # constexpr int A = 1, B = 2;
+            named[more[1]] = int(more[2])
+            more = _NEXT.match(code, more.end()) if more[0].endswith(",") else None
+    return named
 
 
 def variable(text: str, name: str, before: int) -> str:

@@ -1,6 +1,7 @@
 """The proposal of a front matter for an untouched .cu, each part with its source."""
 
 import json
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -136,7 +137,7 @@ def parameters_of(text: str, launches: list[HostLaunch]) -> list[Parameter]:
         values = [part.strip() for part in entry.partition("<")[2].rpartition(">")[0].split(",")]
         known = {
             **{found[2] or found[3]: found[1] or found[4] for found in _TYPEDEF.finditer(bare(text))},
-            **dict(zip(_template_parameters(text, function_of(entry)), values)),
+            **dict(zip(template_parameters(text, function_of(entry)), values)),
         }
         found += [with_dtype(Parameter(entry, *pair), known) for pair in parameters(text, entry)]
     if not found:
@@ -156,17 +157,7 @@ def propose(path: Path, text: str, fit: Fit, launches: list[HostLaunch], said: M
     listed = parameters_of(text, launches)
     meaning = _folding(fit, text, listed)
     scratch = scratch_of(text, fit, listed, launches, meaning, said)
-    names = path.stem.replace("_", " ")
-    made.table = {
-        "title": names.capitalize(),
-        "idea": f"a kernel of {path.name}, as it is.",
-        "changed": "nothing.",
-        "costs": "not described.",
-        "limits": "see conditions.",
-        "source": path.name,
-        "family": fit.family,
-        "problem": fit.problem,
-    }
+    made.table = {**words_of(path, fit.family), "problem": fit.problem}
     tensors = ", ".join(dict.fromkeys(fit.tensors.values()))
     made.lines.append(("family", f"{fit.family}, problem {fit.problem}", f"its tensors {tensors}"))
     entries = [_launch(made, text, launch, meaning, scratch.names, said) for launch in launches]
@@ -183,6 +174,19 @@ def propose(path: Path, text: str, fit: Fit, launches: list[HostLaunch], said: M
     made.questions += scratch.questions
     made.table["launches"] = entries
     return made
+
+
+def words_of(path: Path, family: str) -> dict[str, object]:
+    """The words of a proposal's front matter, and its family."""
+    return {
+        "title": path.stem.replace("_", " ").capitalize(),
+        "idea": f"a kernel of {path.name}, as it is.",
+        "changed": "nothing.",
+        "costs": "not described.",
+        "limits": "see conditions.",
+        "source": path.name,
+        "family": family,
+    }
 
 
 def _by_queries(fit: Fit, grid: object) -> bool:
@@ -275,7 +279,7 @@ def _sizes(text: str, launch: HostLaunch, names: Names, said: Mapping[str, str])
 
 def _instance(made: Proposal, text: str, entry: str, meaning: Meaning, said: Mapping[str, str]) -> dict[str, str]:
     """A template's parameters -> their values: a problem's macro if both mean one field, else the text's own."""
-    names = _template_parameters(text, function_of(entry))
+    names = template_parameters(text, function_of(entry))
     given = [part.strip() for part in entry.partition("<")[2].rpartition(">")[0].split(",") if part.strip()]
     problem = made.fit.shown
     values = dict[str, str]()
@@ -291,7 +295,7 @@ def _instance(made: Proposal, text: str, entry: str, meaning: Meaning, said: Map
     return values
 
 
-def _template_parameters(text: str, kernel: str) -> list[str]:
+def template_parameters(text: str, kernel: str) -> list[str]:
     found = _TEMPLATE.search(bare(host.body_of(text, kernel)))
     listed = found[1].split(",") if found else []
     return [re.findall(r"\w+", part.partition("=")[0])[-1] for part in listed if part.strip()]
@@ -323,6 +327,9 @@ def written(table: dict[str, object]) -> str:
     simple = {key: value for key, value in table.items() if not isinstance(value, dict) and not _is_tables(value)}
     lines += [f"{key} = {_value(value)}" for key, value in simple.items()]
     for key, value in table.items():
+        if isinstance(value, dict) and not all(isinstance(entry, dict) for entry in value.values()):
+            lines += ["", f"[{key}]", *(f"{name} = {_value(held)}" for name, held in value.items())]
+            continue
         for entry in value if _is_tables(value) else ():
             lines += ["", f"[[{key}]]", *(f"{name} = {_value(held)}" for name, held in entry.items())]
         for name, entry in value.items() if isinstance(value, dict) else ():
@@ -337,5 +344,9 @@ def _is_tables(value: object) -> TypeGuard[list[dict[str, object]]]:
 def _value(value: object) -> str:
     if isinstance(value, list):
         return f"[{', '.join(map(_value, value))}]"
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{name} = {_value(held)}' for name, held in value.items())}}}"
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)  # nan, inf and -inf are TOML too
     text = json.dumps(value, ensure_ascii=False)  # a text of JSON is one of TOML
     return text.replace("*/", "* /")

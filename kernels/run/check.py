@@ -198,6 +198,8 @@ def summary(
         "missed": sum(not verdict.ok for verdict in own),
         "worst_ratio": max(ratios, default=0.0),
         "worst_share": max((verdict.share for verdict in own), default=0.0),
+        "main": kernel.problem_type.own_word(),
+        "compared": any(verdict.problem is None or verdict.problem.compared for verdict in own),
         "records": sum(verdict.records for verdict in own),
         "cannot_run": reasons,
         "refused": dict(refused or {}),

@@ -24,6 +24,10 @@ NOTHING_LOGGED = (
     "no probe logged anything. Add probes (device/probe.cuh), or choose --backend cpu for a kernel in CUDA's own "
     "names. Otherwise a page shows only the tensors."
 )
+NOT_COMPARED = (
+    "No truth is known, so nobody compared its values. A truth is a line of NumPy in its comment, such as "
+    'truth = "x @ y".'
+)
 SECTOR = 32  # bytes
 ROOT = Path(__file__).parents[2]
 
@@ -60,7 +64,8 @@ def of_kernel(spec: KernelSpec) -> dict[str, object]:
 def of_run(run: Run, yardsticks: dict[str, float], race: str = "") -> dict[str, object]:
     """`run`'s report. race: the difference between the thread orders. A run with one is wrong.
 
-    Keys max_abs_error, baseline_max_abs_error: of the output closest to its limit. Key errors: of each output."""
+    Keys max_abs_error, baseline_max_abs_error: of the output closest to its limit, or None for a problem without a
+    truth. Key errors: of each output."""
     request = run.request
     errors = execute.judge(run.max_abs_errors, yardsticks, request.problem)
     return {
@@ -74,9 +79,9 @@ def of_run(run: Run, yardsticks: dict[str, float], race: str = "") -> dict[str, 
         "problem": request.problem.values(),
         "settings": request.constants,
         "scope": asdict(request.scope),
-        "max_abs_error": worst(errors).largest,
-        "baseline_max_abs_error": worst(errors).yardstick,
-        "worst_output": worst(errors).output,
+        "max_abs_error": worst(errors).largest if errors else None,
+        "baseline_max_abs_error": worst(errors).yardstick if errors else None,
+        "worst_output": worst(errors).output if errors else None,
         "errors": of_errors(errors),
         "correct": all(e.ok for e in errors) and not race and not launches.errors(run.faults),
         "race": race,
@@ -100,7 +105,7 @@ def run_lines(run: Run, said: dict[str, Any]) -> list[str]:
     lines = [
         f"{request.kernel.name}: {told}",
         f"{run.provenance} on {run.device}, {run.date}, code {request.kernel.code_hash}",
-        f"{'right' if said['correct'] else 'wrong'}: {misses}",
+        f"{'right' if said['correct'] else 'wrong'}: {misses}" if misses or not said["correct"] else "no fault found",
         *([str(said["race"])] if said["race"] else []),
         *launches.errors(run.faults),
     ]
@@ -199,9 +204,12 @@ def check_lines(
         of = f"{row['kernel']}: {row['problems']} problems in both builds on {device}"
         if wrong:
             lines.append(f"{of}, {len(wrong)} wrong")
+        elif not row["compared"]:
+            lines.append(f"{of}, no fault found. {NOT_COMPARED}")
         else:
             worst = f"{row['worst_ratio']:.2f} times torch's, and {row['worst_share']:.0%} of the limit"
             lines.append(f"{of}, none wrong. The largest error is {worst}")
+        lines += [f"  {row['main']}"] if row["main"] else []
         lines += [f"  {NOTHING_LOGGED}"] if row["problems"] > failed and not row["records"] else []
         lines += [f"  {count} refused: {reason}" for reason, count in row["refused"].items()]
         lines += [f"  not run: {reason}" for reason in row["cannot_run"]]

@@ -47,6 +47,7 @@ class AddNormProblem(Problem):
         "hidden": ("cols", "columns", "hiddensize", "d", "dim"),
         "eps": ("epsilon",),
     }
+    signs: ClassVar[tuple[str, ...]] = (r"sqrt",)
     vectors: ClassVar[tuple[str, ...]] = ("weight",)  # the tensors [hidden]
     eps: ClassVar[float] = 1e-6
 
@@ -122,6 +123,10 @@ class AddNormProblem(Problem):
     def largest_terms(self) -> dict[str, float]:
         given = {name: np.abs(array.astype(np.float64)).max() for name, array in self.inputs().items()}
         return {"sum": max(given["x"], given["residual"]), "y": float(np.abs(self.truth()["y"]).max())}
+
+    @property
+    def terms(self) -> int:
+        return self.hidden
 
     @classmethod
     def check_cases(cls, kernel: KernelSpec) -> list[Case]:

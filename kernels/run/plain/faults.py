@@ -58,12 +58,18 @@ class Fault:
 
 @dataclass(frozen=True)
 class Region:
-    """A tensor or a shared array. shape: of a tensor, or () for a shared array. element: its bytes."""
+    """A tensor or a shared array.
+
+    shape: of a tensor, or () for a shared array.
+    element: its bytes.
+    reach: the bytes up to the end of the farthest access. written: whether the kernel stored into it."""
 
     name: str
     shared: bool
     element: int
     shape: tuple[int, ...] = ()
+    reach: int = 0
+    written: bool = False
 
     def index(self, offset: int) -> tuple[int, ...]:
         flat = offset // max(1, self.element)

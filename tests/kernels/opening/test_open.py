@@ -80,16 +80,38 @@ def test_a_program_runs_whole_and_its_launch_becomes_a_problem(tmp_path, capsys)
 
 def test_an_unknown_part_is_a_question_and_nothing_is_written(tmp_path, capsys):
     source = tmp_path / "tiled.cu"
-    source.write_text("__global__ void f(const float* q, const float* k, float* o, int tiles) { o[0] = q[0] * k[0]; }")
+    source.write_text(
+        "__global__ void f(const float* q, const float* k, const float* v, float* o, int tiles) {\n"
+        "  o[0] = expf(q[0] * k[0]) * v[0];\n}\n"
+    )
     assert command_line.main(["open", str(source), "--out", str(tmp_path / "new.cu")]) == 1
     assert "unknown: int tiles of f. Say it with --say tiles=EXPRESSION" in capsys.readouterr().out
     assert not (tmp_path / "new.cu").exists()
 
 
-def test_pointers_without_a_problem_are_refused_with_their_names():
-    text = "__global__ void add(const float* left, float* right) { right[0] = left[0]; }"
-    with pytest.raises(ProblemError, match="No problem fits the pointers float. left, float. right"):
-        command._fit(proposal.parameters_of(text, proposal.launches_of(text)))
+@pytest.mark.parametrize(
+    ("pointers", "body", "family"),
+    [
+        ("const float* left, float* right", "right[0] = left[0];", None),
+        ("const float* x, float* y", "y[0] = rsqrtf(x[0]);", None),  # no RMSNorm has these two tensors only
+        ("const float* x, float* o", "o[0] = x[0];", None),
+        ("const float* q, const float* k, const float* v, float* o", "o[0] = q[0] * k[0] * v[0];", None),
+        ("const float* q, const float* k, const float* v, float* o", "o[0] = expf(q[0] * k[0]) * v[0];", "dense"),
+    ],
+)
+def test_a_family_fits_by_all_its_inputs_and_the_signs_of_its_text(pointers, body, family):
+    text = f"__global__ void f({pointers}) {{ {body} }}"
+    fit = command._fit(text, proposal.parameters_of(text, proposal.launches_of(text)), {})
+    assert (fit.family if fit else None) == family
+
+
+def test_an_answer_chooses_the_family_and_one_that_does_not_fit_is_refused():
+    text = "__global__ void f(const float* x, float* y) { y[0] = x[0]; }"
+    listed = proposal.parameters_of(text, proposal.launches_of(text))
+    assert command._fit(text, listed, {"family": "fusion/norm"}).problem == "norm"
+    assert command._fit(text, listed, {"family": "free"}) is None
+    with pytest.raises(ProblemError, match="family=dense does not fit the pointers float. x, float. y"):
+        command._fit(text, listed, {"family": "dense"})
 
 
 @pytest.mark.parametrize(
@@ -220,7 +242,7 @@ def test_a_tiled_kernel_with_row_sums_is_dense_with_its_tile_counts():
 
 
 HALVES = """#include <cuda_fp16.h>
-__global__ void f(const half* q, const half* k, const half* v, half* OUT, int seqlen) {}
+__global__ void f(const half* q, const half* k, const half* v, half* OUT, int seqlen) { hexp(q[0]); }
 """
 
 
@@ -245,7 +267,7 @@ def test_an_output_that_no_launch_takes_is_not_judged(tmp_path, capsys):
 WALK = """#define TILE 32
 __global__ void attention(const float* Q, const float* K, const float* V, float* O, int N, int head_dim, float scale) {
   BODY
-  O[threadIdx.x] = Q[0] * K[0] * V[0];
+  O[threadIdx.x] = expf(Q[0] * K[0]) * V[0];
 }
 void run() { attention<<<N, 32>>>(q, k, v, o, N, head_dim, scale); }
 """
@@ -268,8 +290,38 @@ void run() { attention<<<N, 32>>>(q, k, v, o, N, head_dim, scale); }
 )
 def test_a_text_without_a_rest_proposes_the_condition_for_multiples(body, must):
     text = WALK.replace("BODY", body)
-    fit = command._fit(proposal.parameters_of(text, proposal.launches_of(text)))
+    fit = command._fit(text, proposal.parameters_of(text, proposal.launches_of(text)), {})
     assert multiples_of(fit, text) == must
+
+
+WIDTH = """DEFINE
+__global__ void rows(const float* q, const float* k, const float* v, float* o, int seq_len, float scale) {
+  __shared__ float part[128];
+  int row = blockIdx.x, d = threadIdx.x;
+  for (int w = T / 2; w > 0; w /= 2) part[d] += part[d + w];
+  for (int j = 0; j < seq_len; ++j) part[d] += q[row * W + d] * k[j * W + d] * v[j * W + d];
+  o[row * W + d] = expf(part[d] * scale);
+}
+void run() { rows<<<dim3(seq_len, batch * num_heads), W>>>(q, k, v, o, seq_len, scale); }
+"""
+
+
+@pytest.mark.parametrize("define", ["#define W 64", "#define T 128\n#define W 64", "constexpr int W = 64, T = 128;"])
+def test_a_width_in_the_text_is_a_condition_and_a_number_of_the_text_is_none(define):
+    """A scale tells no width, and T / 2 of a constant T says nothing about seq_len."""
+    text = WIDTH.replace("DEFINE", define).replace("T / 2", "T / 2" if "T" in define else "64")
+    made = _proposed(Path("rows.cu"), text)
+    assert [one["must"] for one in made.table["conditions"]] == ["not causal", "head_dim == 64"]
+
+
+def test_a_field_whose_0_means_another_goes_in_as_its_value():
+    text = (
+        "__global__ void f(const half* q, const half* k, const half* v, half* o, int seq_len_kv, int num_kv_heads) {\n"
+        "  o[0] = hexp(q[0] * k[0]) * v[0];\n}\n"
+        "void run() { f<<<seq_len, 32>>>(q, k, v, o, seq_len_kv, num_kv_heads); }\n"
+    )
+    (launch,) = _proposed(Path("f.cu"), text).table["launches"]
+    assert launch["args"][-2:] == ["int32 keys", "int32 kv_heads"]
 
 
 def test_a_grid_over_the_queries_proposes_query_tiles_as_items():
