@@ -186,7 +186,7 @@ _PLAIN_C = re.compile(r'\bextern\s++"C"\s++__global__\s')
 _OF_PROBES = re.compile(r"\bPROBE_(?:PARAM|CHILDREN)\b")
 C_TYPES = {
     "int32": ("int", "int32_t", "signed", "signed int"),
-    "uint32": ("unsigned", "unsigned int", "uint32_t"),
+    "uint32": ("unsigned", "unsigned int", "uint32_t", "uint"),
     "int64": ("long long", "int64_t", "long", "long long int", "long int"),
     "float32": ("float",),
     "float64": ("double",),

@@ -110,14 +110,15 @@ LIMITS = Limits(seconds=SECONDS + 5.0)
 _LOG = "launches"
 
 
-def run(name: str, text: str, headers: Sequence[tuple[str, str]] = ()) -> Ran:
+def run(name: str, text: str, headers: Sequence[tuple[str, str]] = (), words: Sequence[str] = ()) -> Ran:
     """Compiles and runs a program in the jail. Raises BuildError with the line, RunError without an end.
 
-    headers: (name, text) of the files next to it that it includes."""
+    headers: (name, text) of the files next to it that it includes.
+    words: of its command line."""
     files = ((name, text), *headers)
     with tempfile.TemporaryDirectory(prefix="warpglass-program-") as held:
         made = _built(Path(held), files)
-        command = ["/bin/sh", "-c", f'timeout {SECONDS} "$0"; echo "exit $?" >> {_LOG}', str(made)]
+        command = ["/bin/sh", "-c", f'timeout {SECONDS} "$0" "$@"; echo "exit $?" >> {_LOG}', str(made), *words]
         reads = [made, *child.compiler_folders("/usr/bin/g++")]
         done = jail.confine(command, reads=reads, out=_LOG, limits=LIMITS)
     *lines, last = done.output.decode(errors="replace").splitlines() or [""]

@@ -17,11 +17,10 @@ from kernels.build.plain.tokens import Function, Token, closing, functions, item
 from kernels.core.sources import function_of
 
 _CONSTANT = re.compile(
-    r"^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]+\(?(-?\d+)\)?[uUlL]*[ \t]*(?://.*|/\*.*)?$"
-    r"|\b(?:const|constexpr)\s+(?:static\s+)?(?:int|unsigned|size_t|auto|uint32_t)\s+(\w+)\s*=\s*(-?\d+)\s*[;,]",
-    re.M,
+    r"\b(?:const|constexpr)\s++(?:static\s++)?+(?:unsigned\s++int|int|unsigned|size_t|auto|uint32_t|uint)\s++(\w++)\s*+="
+    r"([-\w ()+*/<]{1,60})[;,]"
 )
-_NEXT = re.compile(r"\s*+(\w++)\s*+=\s*+(-?\d++)\s*+[;,]")
+_NEXT = re.compile(r"\s*+(\w++)\s*+=([-\w ()+*/<]{1,60})[;,]")
 COOPERATIVE = "cudaLaunchCooperativeKernel"
 ARRAY_CALLS = (COOPERATIVE, "cudaLaunchKernel")
 LIST_CALLS = ("cudaLaunchKernelEx", "cudaLaunchKernelExC")
@@ -77,14 +76,21 @@ def _launches(text: str) -> tuple[HostLaunch, ...]:
 
 def constants_of(text: str) -> dict[str, int]:
     """The named whole numbers of a text: macros, and constants outside functions of the host."""
-    code, named = without_host_functions(text), dict[str, int]()
+    code, said = without_host_functions(text), dict[str, str]()
     for one in _CONSTANT.finditer(code):
-        named[one[1] or one[3]] = int(one[2] or one[4])
-        more = _NEXT.match(code, one.end()) if one[0].endswith(",") else None
-        while more:  # constexpr int A = 1, B = 2;
-            named[more[1]] = int(more[2])
+        more: re.Match[str] | None = one
+        while more:  # constexpr int A = 1, B = 2 * A;
+            said[more[1]] = more[2]
             more = _NEXT.match(code, more.end()) if more[0].endswith(",") else None
-    return named
+    said |= {name: one.body for name, one in macros_of(text).items() if one.parameters is None and len(one.body) <= 60}
+    named, before = dict[str, int](), -1
+    while len(named) > before:  # a constant may stand on others
+        before = len(named)
+        for name in said.keys() - named.keys():
+            value = _number(re.sub(r"\b[A-Za-z_]\w*", lambda word: str(named.get(word[0], word[0])), said[name]))
+            if re.fullmatch(r"-?\d+", value):
+                named[name] = int(value)
+    return {name: named[name] for name in said if name in named}
 
 
 def variable(text: str, name: str, before: int) -> str:
@@ -196,10 +202,11 @@ def kernel_of(text: str) -> str:
 
 def _number(text: str) -> str:
     """A whole number for an expression of numbers, such as 1024 / (4), else the text."""
-    if not re.fullmatch(r"[\d\s()+*/-]{1,60}", text):
+    bare = re.sub(r"(?<=\d)[uUlL]+\b", "", text.strip())
+    if not re.fullmatch(r"[\d\s()+*/<-]{1,60}", bare):
         return text
     try:
-        return str(_value(ast.parse(text.strip(), mode="eval").body))
+        return str(_value(ast.parse(bare, mode="eval").body))
     except (SyntaxError, ValueError, ZeroDivisionError):
         return text
 
@@ -217,6 +224,10 @@ def _value(node: ast.expr) -> int:
             return left * right
         if isinstance(node.op, ast.Div):
             return left // right
+        if isinstance(node.op, ast.LShift) and 0 <= right < 32 and abs(left) < 2**31:
+            return left << right
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        return -_value(node.operand)
     raise ValueError("no whole number")
 
 
@@ -300,7 +311,10 @@ class _Host:
             if at in self.sites:
                 site = self.sites[at]
                 grid, block = (self._sizes(said, at, function.body) for said in (site.grid, site.block))
-                site = replace(site, function=name, grid=grid, block=block)
+                shared = self._declared(site.shared, at, function.body)[0] or site.shared
+                for one, kind in types.items():
+                    shared = re.sub(rf"\bsizeof\s*\(\s*{one}\s*\)", f"sizeof({kind})", shared)
+                site = replace(site, function=name, grid=grid, block=block, shared=shared)
                 yield from self._resolved(site, body, {**given, **types}, here)
             elif depth < MOST_CALLS and self._word(at) != name:
                 yield from self._run(self._word(at), here, self._given(at), depth + 1)
@@ -328,7 +342,15 @@ class _Host:
             )
 
     def _sizes(self, text: str, at: int, first: int) -> str:
-        """The dim3 behind a variable: the last one above the launch whose block holds the launch, else the text."""
+        """The dim3 behind a variable, else the text."""
+        said, before = self._declared(text, at, first)
+        if said.startswith(("(", "{")) and before in ("dim3", ",") or said.startswith("dim3"):
+            return "dim3" + said.removeprefix("dim3").strip()
+        return text
+
+    def _declared(self, text: str, at: int, first: int) -> tuple[str, str]:
+        """The expression of a variable, and the word before its name: of the last declaration or assignment above a
+        launch whose block holds the launch."""
         number = at
         while number > first and re.fullmatch(r"[A-Za-z_]\w*", text):
             number -= 1
@@ -339,10 +361,8 @@ class _Host:
                 while self._word(end) not in (";", ",", ""):
                     end = closing(self.found, end) + 1 if self._word(end) in ("(", "[", "{") else end + 1
                 said = self.text[self.found[number].end : self.found[end].start].lstrip("= ").strip()
-                if said.startswith(("(", "{")) and self._word(number - 1) in ("dim3", ",") or said.startswith("dim3"):
-                    return "dim3" + said.removeprefix("dim3").strip()
-                break
-        return text
+                return said, self._word(number - 1)
+        return "", ""
 
     def _instance(self, entry: str, known: Mapping[str, str], line: int) -> str:
         """The entry with the values of the host's names in its brackets. A macro stays."""

@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass
 
-from kernels.build.plain.tokens import functions, tokens
+from kernels.build.plain.tokens import bare, functions, tokens
 from kernels.core.sources import function_of, parameters
 from kernels.errors import ProblemError
 from kernels.opening.launches import HostLaunch, host_launches
@@ -56,6 +56,19 @@ def versions_of(text: str, entry: str = "") -> Versions:
     kept = {function_of(one.entry) for one in chosen}
     others = dict.fromkeys(function_of(one.entry) for one in listed if function_of(one.entry) not in kept)
     return Versions(tuple(chosen), tuple(others), bool(others) and not wanted)
+
+
+def arguments_of(text: str, version: Versions) -> list[str]:
+    """The words of the command line for a version. For kind = atoi(argv[1]), the value of kind at its launches."""
+    values = dict(value for launch in version.launches for value in launch.values)
+    read = {int(one[2]): one[1] for one in _READ.finditer(bare(text))}
+    words = list[str]()
+    while re.fullmatch(r"-?\d+", value := values.get(read.get(len(words) + 1, ""), "")):
+        words.append(value)
+    return words
+
+
+_READ = re.compile(r"(?<!\w)(\w++)\s*+=\s*+(?:std::)?(?:atoi|atol|stoi)\s*+\(\s*+argv\s*+\[\s*+(\d)\s*+\]")
 
 
 def _once(listed: list[HostLaunch]) -> list[HostLaunch]:

@@ -3,8 +3,9 @@
 import pytest
 
 from kernels.errors import ProblemError
-from kernels.opening.launches import HostLaunch, host_launches, host_text
-from kernels.opening.versions import versions_of
+from kernels.opening.launches import HostLaunch, constants_of, host_launches, host_text
+from kernels.opening.names import translated
+from kernels.opening.versions import arguments_of, versions_of
 
 KERNELS = """__global__ void add(const float* x, float* y, int n) { y[0] = x[0]; }
 __global__ void twice(const float* x, float* y, int n) { y[0] = x[0]; }
@@ -195,3 +196,43 @@ def test_calls_without_an_end_and_very_many_launches_end():
     calls = "".join(f"void f{n}() {{ f{n + 1}(); f{n + 1}(); }}\n" for n in range(40))
     text = f"{KERNELS}void f40() {{ add<<<1, 1>>>(x, y, n); }}\n{calls}int main() {{ f0(); }}\n"
     assert len(host_launches(text)) <= 1024
+
+
+def test_main_gets_the_words_of_the_command_line_that_choose_a_version():
+    text = VERSIONS.replace(
+        "main(int argc, char** argv) {", "main(int argc, char** argv) {\n  kind = atoi(argv[1]);", 1
+    )
+    for entry, words in (("run2", ["2"]), ("run1", ["1"]), ("tiled<float,64>", [])):
+        assert arguments_of(text, versions_of(text, entry)) == words, entry
+    assert arguments_of(VERSIONS, versions_of(VERSIONS, "run1")) == []
+
+
+def test_a_constant_may_stand_on_others():
+    text = (
+        "#define WARPS (4U)\n#define THREADS (WARPS * WIDTH)\n#define WIDTH 32 // lanes\n#define OF(x) (x)\n"
+        "#define LOOP LOOP + 1\n#define NONE 1 / 0\nconst int N = 1 << 20, M = N / 4;\n"
+        "constexpr unsigned int K = -3 + 8;\n__device__ int f() { const int inner = 7; return inner; }\n"
+        "void run() { const int host = 9; }\n"
+    )
+    expected = {"WARPS": 4, "THREADS": 128, "WIDTH": 32, "N": 2**20, "M": 2**18, "K": 5, "inner": 7}
+    assert constants_of(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("said", "became"),
+    [
+        ("(threads <= 32) ? 2 * threads * sizeof(float) : threads * sizeof(float)", "128 * 4"),
+        ("threads < 256 ? 1 : 2", "1"),
+        ("threads == 128 ? 1 : 2", "1"),
+        ("threads > 128 ? 1 : 2", "2"),
+        ("n > 128 ? 1 : 2", None),
+    ],
+)
+def test_a_choice_by_two_numbers_is_its_arm(said, became):
+    assert translated(said, {"threads": "128", "n": "seq_len"}) == became
+
+
+def test_the_shared_memory_of_a_template_of_the_host_has_the_size_of_its_type():
+    body = "int bytes = (n <= 32) ? 2 * n * sizeof(T) : n * sizeof(T);\ntiled<T, 4><<<4, 64, bytes>>>(x, y, n);"
+    (launch,) = launched(body, function="template <class T> void run(const T* x, T* y, int n)")
+    assert launch.shared == "(n <= 32) ? 2 * n * sizeof(float) : n * sizeof(float)"
