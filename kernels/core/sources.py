@@ -123,9 +123,9 @@ def includes(name: str, text: str) -> tuple[tuple[int, str], ...]:
         if directive[1] not in ("include", "import") or not named:
             raise refused(at, f"#{directive[1]} {said.strip()[:80]} is not an #include of a file name")
         header = named[1]
-        is_simple = directive[0].lstrip().startswith("#") and directive[1] == "include"
-        is_simple = is_simple and not any(directive.start() <= place <= directive.end() for place in spliced)
-        if quoted and is_simple and _PATH.fullmatch(header):
+        is_one_line = not any(directive.start() <= place <= directive.end() for place in spliced)
+        is_usual = is_one_line and re.match(r"\s*#", directive[0]) and directive[1] == "include"
+        if quoted and is_usual and _PATH.fullmatch(header):
             found.append((line_of(at), header))
             continue
         if not _is_plain(header) if quoted else not all(map(_is_plain, header.split("/"))):

@@ -11,13 +11,15 @@ from pathlib import Path
 from kernels import jail
 from kernels.build import child, cpp
 from kernels.build.plain import includes
+from kernels.build.plain.macros import arguments as parts
 from kernels.build.plain.tokens import bare, functions, tokens
 from kernels.build.plain.toolchain import Toolchain
 from kernels.errors import BuildError, RunError
 from kernels.jail import Limits
 from kernels.opening import program, ran
-from kernels.opening.launches import HostLaunch, constants_of, host_launches, parts, variable
+from kernels.opening.launches import constants_of, host_launches, variable
 from kernels.opening.ran import Ran
+from kernels.opening.sites import HostLaunch
 
 __all__ = ["HostLaunch", "constants_of", "host_launches", "parts", "variable"]
 

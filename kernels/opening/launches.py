@@ -1,11 +1,10 @@
-"""The launches in the host's functions of a .cu: kernel<<<...>>>, cudaLaunchKernel and its relatives.
+"""The launches in the host's functions of a .cu, with the kernels behind them.
 
 A macro with a launch is expanded first. A function pointer, a template's parameter and an argument of a function become
 the kernel behind them. Launches in two arms of a branch, or in functions that do not call each other, exclude each
 other (versions.py).
 """
 
-import ast
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -15,44 +14,19 @@ from kernels.build.plain.device import is_of_cuda, without_host_functions
 from kernels.build.plain.macros import active, arguments, expanded, macros_of, with_launches
 from kernels.build.plain.tokens import Function, Token, closing, functions, items, line_of, tokens
 from kernels.core.sources import function_of
+from kernels.opening.sites import HostLaunch, between, folded, kernel_of, sites
 
 _CONSTANT = re.compile(
     r"\b(?:const|constexpr)\s++(?:static\s++)?+(?:unsigned\s++int|int|unsigned|size_t|auto|uint32_t|uint)\s++(\w++)\s*+="
     r"([-\w ()+*/<]{1,60})[;,]"
 )
 _NEXT = re.compile(r"\s*+(\w++)\s*+=([-\w ()+*/<]{1,60})[;,]")
-COOPERATIVE = "cudaLaunchCooperativeKernel"
-ARRAY_CALLS = (COOPERATIVE, "cudaLaunchKernel")
-LIST_CALLS = ("cudaLaunchKernelEx", "cudaLaunchKernelExC")
-SIGNS = ("<<<", *ARRAY_CALLS, *LIST_CALLS)
 MOST_LAUNCHES = 1024  # of a file, with all arms
 MOST_CALLS = 8  # from main() down to a launch
 FLOAT = "float"  # the type of a template's parameter that the text leaves open
 OPEN = "?"  # an argument of a template that only a run of the host gives
 SCALAR = "scalar_t"  # of AT_DISPATCH_FLOATING_TYPES
 _BINDINGS = re.compile(r"[A-Z0-9_]*(?:MODULE|LIBRARY)[A-Z0-9_]*")  # of Python: they name functions, and call none
-
-
-@dataclass(frozen=True)
-class HostLaunch:
-    """A launch in the text.
-
-    entry: the kernel, an instance such as flash<64>.
-    grid, block, shared: C expressions, "" if the text has none.
-    function: of the host, with the launch.
-    arms: (branch, arm) of each branch around it, the outermost first. Two arms of a branch exclude each other.
-    values: (variable, value) that hold there, such as those of a case."""
-
-    entry: str
-    grid: str
-    block: str
-    shared: str
-    args: tuple[str, ...]
-    line: int
-    cooperative: bool = False
-    function: str = ""
-    arms: tuple[tuple[str, str], ...] = ()
-    values: tuple[tuple[str, str], ...] = ()
 
 
 @lru_cache(maxsize=64)
@@ -87,7 +61,7 @@ def constants_of(text: str) -> dict[str, int]:
     while len(named) > before:  # a constant may stand on others
         before = len(named)
         for name in said.keys() - named.keys():
-            value = _number(re.sub(r"\b[A-Za-z_]\w*", lambda word: str(named.get(word[0], word[0])), said[name]))
+            value = folded(re.sub(r"\b[A-Za-z_]\w*", lambda word: str(named.get(word[0], word[0])), said[name]))
             if re.fullmatch(r"-?\d+", value):
                 named[name] = int(value)
     return {name: named[name] for name in said if name in named}
@@ -103,136 +77,13 @@ def variable(text: str, name: str, before: int) -> str:
         if not (follows or re.match(r"[A-Za-z_]\w*$|>$", found[at - 1].text)) or found[at - 1].text == "return":
             continue
         if found[at + 1].text in ("(", "{"):
-            last = f"dim3({_between(text, found, at + 1, closing(found, at + 1))})"
+            last = f"dim3({between(text, found, at + 1, closing(found, at + 1))})"
         elif found[at + 1].text == "=":
             end = at + 1  # then the next , or ; outside brackets
             while end < len(found) - 1 and found[end].text not in (";", ","):
                 end = closing(found, end) + 1 if found[end].text in ("(", "[", "{") else end + 1
-            last = _between(text, found, at + 1, end)
+            last = between(text, found, at + 1, end)
     return last
-
-
-parts = arguments
-
-
-def sites(text: str, found: list[Token]) -> Iterator[tuple[int, HostLaunch]]:
-    """(number of its sign's token, launch) of each launch in a text of the host, as written."""
-    for at, token in enumerate(found):
-        made = None
-        if token.text == "<<<":
-            made = _of_signs(text, found, at)
-        elif token.text in (*ARRAY_CALLS, *LIST_CALLS) and at + 1 < len(found) and found[at + 1].text == "(":
-            made = (_of_array if token.text in ARRAY_CALLS else _of_list)(text, found, at)
-        if made:
-            yield at, made
-
-
-def start_of(found: list[Token], at: int) -> int:
-    """The number of the first token of the kernel in front of <<<."""
-    first = at - 1
-    if found[first].text in (")", "]"):
-        opener = next(n for n in range(first, -1, -1) if closing(found, n) == first and found[n].text in "([")
-        return opener if found[first].text == ")" else opener - 1
-    if found[first].text == ">":
-        depth = 0
-        while first:
-            depth += (found[first].text == ">") - (found[first].text == "<")
-            first -= 1
-            if not depth:
-                break
-    while first > 1 and found[first - 1].text in ("::", "."):
-        first -= 2
-    return first
-
-
-def _of_signs(text: str, found: list[Token], at: int) -> HostLaunch | None:
-    last = next((n for n in range(at, len(found)) if found[n].text == ">>>"), None)
-    if last is None or last + 1 >= len(found) or found[last + 1].text != "(" or not at:
-        return None
-    entry = text[found[start_of(found, at)].start : found[at].start]
-    grid, block, shared, *_ = [*arguments(_between(text, found, at, last)), "", "", ""]
-    args = arguments(_between(text, found, last + 1, closing(found, last + 1)))
-    return HostLaunch(kernel_of(entry), grid, block, shared, tuple(args), line_of(text, found[at].start))
-
-
-def _of_array(text: str, found: list[Token], at: int) -> HostLaunch:
-    """cudaLaunchKernel(kernel, grid, block, args, shared). Its args are &a, &b of an array."""
-    listed = arguments(_between(text, found, at + 1, closing(found, at + 1)))
-    kernel, grid, block, array, shared, *_ = [*listed, "", "", "", "", ""]
-    line, cooperative = line_of(text, found[at].start), found[at].text == COOPERATIVE
-    return HostLaunch(kernel_of(kernel), grid, block, shared, _array(text, array), line, cooperative)
-
-
-def _of_list(text: str, found: list[Token], at: int) -> HostLaunch:
-    """cudaLaunchKernelEx(&config, kernel, a, b), and its relative with an array of arguments."""
-    config, kernel, *args = [*arguments(_between(text, found, at + 1, closing(found, at + 1))), "", ""]
-    if found[at].text.endswith("ExC"):
-        args = list(_array(text, args[0])) if args else []
-    name = config.lstrip("& ")
-    fields = dict(re.findall(rf"\b{re.escape(name)}\s*\.\s*(\w+)\s*=\s*([^;]+);", text)) if name else {}
-    listed = re.search(rf"\b{re.escape(name)}\s*=?\s*\{{([^{{}};]*)\}}", text) if name else None
-    given = arguments(listed[1]) if listed else []
-    fields |= {key: value for key, _, value in (one.lstrip(". ").partition("=") for one in given) if value}
-    plain = [one for one in given if "=" not in one] + ["", "", ""]
-    grid, block = (fields.get(key, plain[n]).strip() for n, key in enumerate(("gridDim", "blockDim")))
-    shared = fields.get("dynamicSmemBytes", plain[2]).strip()
-    args = [one for one in args if one]
-    return HostLaunch(kernel_of(kernel), grid, block, shared, tuple(args), line_of(text, found[at].start))
-
-
-def _array(text: str, name: str) -> tuple[str, ...]:
-    value = re.search(rf"\b{re.escape(name)}\s*\[\w*\]\s*=\s*\{{([^}}]*)\}}", text) if name else None
-    listed = arguments(value[1]) if value else arguments(name.strip("{} ")) if name.startswith("{") else ()
-    return tuple(one.rpartition("&")[2].strip() for one in listed)
-
-
-def kernel_of(text: str) -> str:
-    """The kernel of an expression, without casts, & and blanks: f<64> of (void*)&f< 64 >."""
-    text = re.sub(r"\s+", " ", text).strip()
-    while (
-        bare := re.sub(r"^\((?:const )?void ?\*\) ?|^(?:reinterpret|static)_cast ?<[^<>]*> ?|^[&*]+ ?", "", text)
-    ) != text:
-        text = bare
-    if text.startswith("(") and text.endswith(")"):
-        return kernel_of(text[1:-1])
-    name, sign, rest = text.partition("<")
-    values = ", ".join(map(_number, arguments(rest.rpartition(">")[0])))
-    return f"{name.strip()}<{values}>" if sign else name.strip()
-
-
-def _number(text: str) -> str:
-    """A whole number for an expression of numbers, such as 1024 / (4), else the text."""
-    bare = re.sub(r"(?<=\d)[uUlL]+\b", "", text.strip())
-    if not re.fullmatch(r"[\d\s()+*/<-]{1,60}", bare):
-        return text
-    try:
-        return str(_value(ast.parse(bare, mode="eval").body))
-    except (SyntaxError, ValueError, ZeroDivisionError):
-        return text
-
-
-def _value(node: ast.expr) -> int:
-    if isinstance(node, ast.Constant) and isinstance(node.value, int):
-        return node.value
-    if isinstance(node, ast.BinOp):
-        left, right = _value(node.left), _value(node.right)
-        if isinstance(node.op, ast.Add):
-            return left + right
-        if isinstance(node.op, ast.Sub):
-            return left - right
-        if isinstance(node.op, ast.Mult):
-            return left * right
-        if isinstance(node.op, ast.Div):
-            return left // right
-        if isinstance(node.op, ast.LShift) and 0 <= right < 32 and abs(left) < 2**31:
-            return left << right
-    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-        return -_value(node.operand)
-    raise ValueError("no whole number")
-
-
-def _between(text: str, found: list[Token], first: int, last: int) -> str:
-    return text[found[first].end : found[last].start].strip()
 
 
 @dataclass(frozen=True)
@@ -411,7 +262,7 @@ class _Host:
             follows = next((n for n in range(at, len(self.found)) if self._word(n) == "("), at)
         if self._word(follows) != "(":
             return {}
-        args = arguments(_between(self.text, self.found, follows, closing(self.found, follows)))
+        args = arguments(between(self.text, self.found, follows, closing(self.found, follows)))
         return {
             name: kernel_of(one)
             for name, one in zip(names, args)
@@ -446,7 +297,7 @@ class _Host:
         opener = at + 1 + (self._word(at + 1) == "constexpr")
         close = closing(self.found, opener)
         self._block(body, opener + 1, close, place)
-        said = " ".join(_between(self.text, self.found, opener, close).split())
+        said = " ".join(between(self.text, self.found, opener, close).split())
         equal = re.fullmatch(r"\(?(\w+) == (\d+|true|false)\)?", said)
         branch, values = f"{body.name}: if ({said})", [(equal[1], equal[2])] if equal else []
         last = self._end(close + 1)
@@ -467,7 +318,7 @@ class _Host:
 
     def _switch(self, body: _Body, at: int, place: _Place) -> int:
         close = closing(self.found, at + 1)
-        subject = " ".join(_between(self.text, self.found, at + 1, close).split()).strip("()")
+        subject = " ".join(between(self.text, self.found, at + 1, close).split()).strip("()")
         last = closing(self.found, close + 1)
         here, start, number = place, close + 2, close + 2
         while number < last:
@@ -475,7 +326,7 @@ class _Host:
             if word in ("case", "default"):
                 self._block(body, start, number, here)
                 colon = next(n for n in range(number, last + 1) if self._word(n) in (":", "}"))
-                value = _between(self.text, self.found, number, colon) if word == "case" else word
+                value = between(self.text, self.found, number, colon) if word == "case" else word
                 is_empty = start == number and here is not place  # case 1: case 2:
                 here = here if is_empty else place.within(f"{body.name}: switch ({subject})", value, (subject, value))
                 start = number = colon + 1
@@ -503,7 +354,7 @@ class _Host:
         while end < len(self.found) - 1 and (angles > 0 or self._word(end) != ",") and self._word(end) not in ";)}":
             angles += (self._word(end) == "<") - (self._word(end) == ">")
             end = closing(self.found, end) + 1 if self._word(end) in ("(", "[", "{") else end + 1
-        said = _between(self.text, self.found, at, end)
+        said = between(self.text, self.found, at, end)
         kinds = arguments(said[1:-1]) if said.startswith("{") else re.split(r"[?:](?!:)", said)
         listed = [kernel_of(one) for one in kinds if function_of(kernel_of(one)) in self.kernels]
         before = self._word(at - 1)
@@ -519,7 +370,7 @@ class _Host:
 
 def _parameter_names(text: str, found: list[Token], function: Function) -> list[str]:
     opener = next((n for n in range(function.first, function.body) if found[n].text == function.name), function.first)
-    inside = _between(text, found, opener + 1, closing(found, opener + 1)) if function.body > opener + 1 else ""
+    inside = between(text, found, opener + 1, closing(found, opener + 1)) if function.body > opener + 1 else ""
     names = []
     for one in arguments(inside):
         pointer = re.search(r"\(\s*\*\s*(\w+)", one)

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from kernels.build.plain.tokens import bare, functions, tokens
 from kernels.core.sources import function_of, parameters
 from kernels.errors import ProblemError
-from kernels.opening.launches import HostLaunch, host_launches
+from kernels.opening.launches import host_launches
+from kernels.opening.sites import HostLaunch
 
 MOST_SHOWN = 12  # names in a question
 

@@ -3,8 +3,9 @@
 import pytest
 
 from kernels.errors import ProblemError
-from kernels.opening.launches import HostLaunch, constants_of, host_launches, host_text
+from kernels.opening.launches import constants_of, host_launches, host_text
 from kernels.opening.names import translated
+from kernels.opening.sites import HostLaunch
 from kernels.opening.versions import arguments_of, versions_of
 
 KERNELS = """__global__ void add(const float* x, float* y, int n) { y[0] = x[0]; }

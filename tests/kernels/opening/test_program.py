@@ -151,7 +151,8 @@ def test_open_goes_on_as_without_main_if_a_library_is_missing(tmp_path, capsys):
 def test_open_asks_for_the_version_and_says_a_size_with_commas(tmp_path, capsys):
     kernel = (
         "__global__ void NAME(const float* q, const float* k, const float* v, float* o, int seq_len, int head_dim) {\n"
-        "  const int i = (blockIdx.y * seq_len + blockIdx.x) * head_dim + threadIdx.x;\n  o[i] = q[i] * k[i] * v[i];\n}\n"
+        "  const int i = (blockIdx.y * seq_len + blockIdx.x) * head_dim + threadIdx.x;\n"
+        "  o[i] = q[i] * k[i] * v[i];\n}\n"
     )
     (tmp_path / "mine.cu").write_text(kernel.replace("NAME", "one") + kernel.replace("NAME", "two"))
     arguments = ["open", str(tmp_path / "mine.cu"), "--json", "--say", "family=dense"]
