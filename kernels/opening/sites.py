@@ -11,7 +11,6 @@ from kernels.build.plain.tokens import Token, closing, line_of
 COOPERATIVE = "cudaLaunchCooperativeKernel"
 ARRAY_CALLS = (COOPERATIVE, "cudaLaunchKernel")
 LIST_CALLS = ("cudaLaunchKernelEx", "cudaLaunchKernelExC")
-SIGNS = ("<<<", *ARRAY_CALLS, *LIST_CALLS)
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 
 from kernels.build.plain.tokens import bare, functions, tokens
-from kernels.core.sources import function_of, parameters
+from kernels.core.sources import function_of
 from kernels.errors import ProblemError
 from kernels.opening.launches import host_launches
 from kernels.opening.sites import HostLaunch
@@ -134,7 +134,3 @@ def _pointers(text: str, name: str) -> list[tuple[str, bool]]:
     head = re.search(rf"\b{re.escape(name)}\s*\(([^()]*)\)\s*\{{", text)
     listed = [one for one in head[1].split(",") if "*" in one] if head else []
     return [(re.findall(r"\w+", one)[-1], "const" in one.partition("*")[0]) for one in listed]
-
-
-def has_parameters(text: str, launches: tuple[HostLaunch, ...]) -> bool:
-    return any(parameters(text, one.entry) for one in launches)
