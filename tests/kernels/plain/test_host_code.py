@@ -109,8 +109,9 @@ def test_a_file_with_torch_cub_bindings_and_a_header_of_the_host_passes_the_chec
     ("text", "said"),
     [
         (
-            "#include <cub/cub.cuh>\n" + KERNEL.replace("LARGER(m, s * scale)", "cub::Max()(m, s * scale)"),
-            r"mine.cu line 25: it uses cub:: of <cub/cub.cuh> \(line 17\), which is not among CUDA's own headers",
+            "#include <thrust/functional.h>\n"
+            + KERNEL.replace("LARGER(m, s * scale)", "thrust::maximum<float>()(m, s)"),
+            r"mine.cu line 25: it uses thrust:: of <thrust/functional.h> \(line 17\), which is not among CUDA's own headers",
         ),
         (
             '#include "utils/tools.h"\n#include <vector>\n' + KERNEL,
