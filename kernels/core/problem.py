@@ -166,6 +166,11 @@ class Problem:
         """output -> the largest term in a sum of its elements, or 0 (the default) without rounding."""
         return {}
 
+    @property
+    def terms(self) -> int:
+        """The terms of the longest sum in an output. 1 without long sums."""
+        return 1
+
     def peer_inputs(self, inputs: dict[str, np.ndarray]) -> tuple[list[np.ndarray], dict[str, object]]:
         """(arrays, options) for torch's scaled_dot_product_attention: q, k, v [batch, heads, length, head_dim].
 

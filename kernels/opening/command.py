@@ -26,7 +26,7 @@ from kernels.opening.matching import Fit, Parameter, changed, shaping, tensor_of
 from kernels.opening.proposal import Proposal
 from kernels.opening.ran import Ran, RanLaunch
 from kernels.opening.trial import Reach, reach, request_of
-from kernels.opening.versions import Versions, versions_of
+from kernels.opening.versions import Versions, arguments_of, versions_of
 from kernels.run import options, workers
 
 TRIAL_SECONDS = 60.0
@@ -122,7 +122,8 @@ def free_proposal(
     (_, text), *headers = files
     seen = "\n".join(one for _, one in files)
     try:
-        ran, changed = _smaller(path, text, headers, said) if has_main(text) else (None, "")
+        words = arguments_of(text, version) if version.others and not version.is_open else []
+        ran, changed = _smaller(path, text, headers, words, said) if has_main(text) else (None, "")
         if ran:
             made = free.of_run(path, seen, _of_version(ran, version))
             _say_run(made, ran)
@@ -143,12 +144,16 @@ def free_proposal(
     return made
 
 
-def _smaller(path: Path, text: str, headers: list[tuple[str, str]], said: Mapping[str, str]) -> tuple[Ran, str]:
-    """A run of main(), and the numbers of the host that it had in place of its own, in words."""
+def _smaller(
+    path: Path, text: str, headers: list[tuple[str, str]], words: list[str], said: Mapping[str, str]
+) -> tuple[Ran, str]:
+    """A run of main(), and the numbers of the host that it had in place of its own, in words.
+
+    words: of its command line."""
     if reason := why_none():
         raise RunError(reason)
     numbers = {name: int(value) for name, value in said.items() if re.fullmatch(r"\d{1,12}", value)}
-    ran, changed = smaller.runs(text, numbers, lambda own: host.run(path.name, own, headers))
+    ran, changed = smaller.runs(text, numbers, lambda own: host.run(path.name, own, headers, words))
     own = {number.name: number.value for number in smaller.numbers_of(text)}
     return ran, ", ".join(f"{name} = {value:,} for {own[name]:,}" for name, value in changed.items())
 

@@ -11,13 +11,15 @@ from pathlib import Path
 from kernels import jail
 from kernels.build import child, cpp
 from kernels.build.plain import assembly, includes
+from kernels.build.plain.macros import arguments as parts
 from kernels.build.plain.tokens import bare, functions, tokens
 from kernels.build.plain.toolchain import Toolchain
 from kernels.errors import BuildError, RunError
 from kernels.jail import Limits
 from kernels.opening import program, ran
-from kernels.opening.launches import HostLaunch, constants_of, host_launches, parts, variable
+from kernels.opening.launches import constants_of, host_launches, variable
 from kernels.opening.ran import Ran
+from kernels.opening.sites import HostLaunch
 
 __all__ = ["HostLaunch", "constants_of", "host_launches", "parts", "variable"]
 
@@ -110,14 +112,15 @@ LIMITS = Limits(seconds=SECONDS + 5.0)
 _LOG = "launches"
 
 
-def run(name: str, text: str, headers: Sequence[tuple[str, str]] = ()) -> Ran:
+def run(name: str, text: str, headers: Sequence[tuple[str, str]] = (), words: Sequence[str] = ()) -> Ran:
     """Compiles and runs a program in the jail. Raises BuildError with the line, RunError without an end.
 
-    headers: (name, text) of the files next to it that it includes."""
+    headers: (name, text) of the files next to it that it includes.
+    words: of its command line."""
     files = ((name, text), *headers)
     with tempfile.TemporaryDirectory(prefix="warpglass-program-") as held:
         made = _built(Path(held), files)
-        command = ["/bin/sh", "-c", f'timeout {SECONDS} "$0"; echo "exit $?" >> {_LOG}', str(made)]
+        command = ["/bin/sh", "-c", f'timeout {SECONDS} "$0" "$@"; echo "exit $?" >> {_LOG}', str(made), *words]
         reads = [made, *child.compiler_folders("/usr/bin/g++")]
         done = jail.confine(command, reads=reads, out=_LOG, limits=LIMITS)
     *lines, last = done.output.decode(errors="replace").splitlines() or [""]

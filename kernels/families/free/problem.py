@@ -129,6 +129,10 @@ class FreeProblem(Problem, metaclass=_Made):
         return self._truth.largest_terms(self.start(), field_values(self))
 
     @property
+    def terms(self) -> int:
+        return self._truth.terms(self.start(), field_values(self))
+
+    @property
     def compared(self) -> bool:
         return bool(self.declaration.truth)
 
