@@ -106,8 +106,8 @@ def _commands(tables: str) -> dict[str, tuple[str, *tuple[Argument, ...]]]:
         ),
         "check": (
             "Compare kernels with float64 over a grid of problems, in both builds. Without a NAME, it takes every "
-            "kernel, and prints each one's line as it ends. 63 problems of one kernel took about a minute on 2 loaded "
-            "cores.",
+            "kernel, and prints each one's line as it ends. A terminal shows the progress. 63 problems of one kernel "
+            "took about a minute on 2 loaded cores.",
             _KERNELS,
             _JSON,
             _flag("--all", "show each wrong problem, not only a kernel's first one"),

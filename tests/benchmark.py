@@ -82,7 +82,7 @@ HANDS = {  # stop -> its step from 1, and what is dragged: its hand, or the step
     "levels": (6, HAND),
     "tiles": (1, STEPS),
     "one_pass": (7, ".bars > [role=slider]:last-of-type"),
-    "banks": (1, HAND),
+    "banks": (5, HAND),
     "in_registers": (1, STEPS),
     "pages": (6, HAND),
     "partitions": (5, HAND),

@@ -1,6 +1,8 @@
 """Races and missing waits, found on the CPU: the timed build runs in both thread orders, and its outputs must agree."""
 
+import re
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -11,6 +13,7 @@ from kernels.core.tensors import SUMS
 from kernels.errors import RunError, RunTimeout
 from kernels.run import execute
 from kernels.run.backends import cpu
+from kernels.run.plain.faults import Fault, of_stop
 
 LATE = "with the blocks and threads in the opposite order and late copies"
 
@@ -28,6 +31,31 @@ def late_outputs(request: Request) -> dict[str, np.ndarray]:
     return arrays
 
 
+WATCHED_STEPS = 8_000_000  # of a problem whose accesses are compared
+
+
+def watched(request: Request) -> tuple[Fault, ...]:
+    """The first race or missing wait of a kernel with written probes, with both lines. A kernel in CUDA's own names
+    has its faults from its probed run."""
+    if request.problem.cpu_steps > WATCHED_STEPS:
+        return ()
+    built, plan, arrays = execute.prepare(request, Mode.PROBED)
+    try:
+        capacities = [1] * len(plan.launches)
+        cpu.launch(built, plan, arrays, request.scope, capacities, reversed_order=cpu.WATCH_RACES)
+    except RunTimeout:
+        raise
+    except RunError as error:
+        fault = of_stop(str(error))
+        if fault.kind not in ("race", "missing wait"):
+            return ()
+        said = re.sub(r"(?<!\S)\S+\.cuh?:(\d+)", r"line \1", fault.text.partition(f"{fault.kind}: ")[2])
+        said = said.partition(";")[0]
+        lines = tuple(dict.fromkeys(map(int, re.findall(r"\bline (\d+)", said))))
+        return (replace(fault, text=f"{said}.", lines=lines),)
+    return ()
+
+
 def race(request: Request, arrays: Mapping[str, np.ndarray], late: Mapping[str, np.ndarray]) -> str:
     """The difference between the outputs of the two orders in a sentence, or "". If a kernel adds in any order, its
     outputs may differ by rounding. Then only float64 judges both runs."""
@@ -39,8 +67,13 @@ def race(request: Request, arrays: Mapping[str, np.ndarray], late: Mapping[str, 
 
 
 def look_for_race(request: Request) -> str:
-    """`race` for the request's timed build on the CPU, in a worker. If only float64 judges, it lists the wrong outputs
-    of the opposite order."""
+    """`race` for the request's timed build on the CPU, in a worker, and the sentence of `watched`. If only float64
+    judges, it lists the wrong outputs of the opposite order."""
+    faults = () if request.kernel.plain else watched(request)
+    return ". ".join(filter(None, (_of_orders(request), *(fault.text for fault in faults))))
+
+
+def _of_orders(request: Request) -> str:
     try:
         late = late_outputs(request)
     except RunTimeout:

@@ -3,7 +3,6 @@
 1. `extern __shared__ T s[];` becomes a pointer to the block's dynamic shared memory.
 2. A call after each other `__shared__` array tells the runtime its name, so that each block starts with poison.
 3. `return;` of a kernel notes its line, so that a divergent barrier names it.
-4. Accepted inline PTX becomes C++ (ptx.py).
 """
 
 import re
@@ -11,7 +10,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from kernels.build.plain import ptx
 from kernels.build.plain.tokens import Token, closing, functions, tokens
 
 _ATTRIBUTES = ("__align__", "alignas", "__attribute__")
@@ -35,7 +33,6 @@ def cpu_text(text: str, more: Sequence[Edit] = ()) -> str:
     found = tokens(text)
     listed, arrays = functions(text, found), shared_arrays(found)
     edits, outside = [*more], list[tuple[int, str]]()
-    edits += [(s.start, s.end, s.cpp) for s in ptx.statements(text) if s.cpp]
     for array in arrays:
         inside = any(f.body < array.first < f.last for f in listed)
         if array.dynamic:
@@ -73,7 +70,10 @@ def shared_arrays(found: list[Token]) -> list[Arrays]:
             last = closing(found, last) + 1 if found[last].text in ("(", "[", "{") else last + 1
         words = [t.text for t in found[first:at]]
         names, depth, angles, before = [], 0, 0, ""
-        for text in [*(t.text for t in found[at + 1 : last]), ";"]:
+        start = at + 1
+        if found[start].text in ("struct", "union", "class"):  # with a body: its name is no array's
+            start = next((closing(found, n) + 1 for n in range(start, last) if found[n].text == "{"), start)
+        for text in [*(t.text for t in found[start:last]), ";"]:
             if depth == 0 and angles == 0 and text in ("[", ",", "=", ";", "{") and re.match(r"[A-Za-z_]\w*$", before):
                 names.append(before)
             if depth == 0:

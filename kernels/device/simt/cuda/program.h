@@ -13,6 +13,7 @@
 #include <sys/time.h>
 #include <tuple>
 #include <vector>
+#include "refusals.h"
 #undef printf
 #undef exit
 #undef abort
@@ -88,11 +89,16 @@ template <class T> cudaError_t cudaMemcpyFromSymbol(void* to, const T& from, siz
 
 // ---- errors, streams and events: a CPU gives no time. program_api.h has the device ----
 enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize, cudaFuncAttributePreferredSharedMemoryCarveout };
-template <class F> cudaError_t cudaFuncSetAttribute(F, cudaFuncAttribute, int) { return cudaSuccess; }
+template <class F> cudaError_t cudaFuncSetAttribute(F kernel, cudaFuncAttribute which, int value) {
+  return which == cudaFuncAttributeMaxDynamicSharedMemorySize ? simt_opt_in((const void*)kernel, value) : cudaSuccess;
+}
 template <class F> cudaError_t cudaFuncSetCacheConfig(F, int) { return cudaSuccess; }
-inline cudaError_t cudaGetLastError() { const int found = simt_failed; return simt_failed = 0, found; }
-inline cudaError_t cudaPeekAtLastError() { return simt_failed; }
-inline const char* cudaGetErrorString(cudaError_t code) { return code ? "the launch failed on the CPU" : "no error"; }
+inline cudaError_t cudaPeekAtLastError() { return simt_failed ? simt_failed : simt_refusal; }
+inline cudaError_t cudaGetLastError() {
+  const int found = cudaPeekAtLastError();
+  return simt_failed = simt_refusal = 0, found;
+}
+inline const char* cudaGetErrorString(cudaError_t code) { return simt_error_text(code); }
 inline const char* cudaGetErrorName(cudaError_t code) { return code ? "cudaErrorLaunchFailure" : "cudaSuccess"; }
 inline cudaError_t cudaDeviceSynchronize() { return simt_failed; }
 inline cudaError_t cudaDeviceReset() { return cudaSuccess; }
@@ -238,7 +244,11 @@ template <class... P> struct SimtLauncher {
     std::vector<uint64_t> before;
     for (const auto& [n, type] : places) before.push_back(simt_hash(simt_memory[n].base, simt_memory[n].bytes));
     const double spent = simt_spent;
-    const bool whole = simt_spent < SIMT_SECONDS && run(std::tuple<P...>(values...), std::index_sequence_for<P...>{});
+    const dim3 &g = config.grid, &b = config.block;
+    const bool refused = simt_refuses(line, name, (const void*)entry, size_t(g.x) * g.y * g.z, size_t(b.x) * b.y * b.z,
+        config.shared);
+    const bool whole = refused ||
+        (simt_spent < SIMT_SECONDS && run(std::tuple<P...>(values...), std::index_sequence_for<P...>{}));
     if (logged) fprintf(simt_log(), "{\"whole\": %s, \"seconds\": %.3f, \"wrote\": [", whole ? "true" : "false",
         simt_spent - spent);
     const char* comma = "";
@@ -248,7 +258,7 @@ template <class... P> struct SimtLauncher {
       if (logged && m.after != before[i]) fprintf(simt_log(), "%s%d", comma, m.number), comma = ", ";
     }
     if (logged) fprintf(simt_log(), "]}\n"), fflush(simt_log());
-    if (whole && hash() == content) simt_still.insert({key + raw, content});
+    if (!refused && whole && hash() == content) simt_still.insert({key + raw, content});
   }
   std::string header() const {
     char text[256];
@@ -292,7 +302,7 @@ template <class... P>
 cudaError_t simt_launch_array(int line, const char* name, void (*entry)(P...), dim3 grid, dim3 block, void** args,
                               size_t shared = 0, cudaStream_t = nullptr) {
   simt_launch_list(SimtLauncher<P...>{line, name, entry, {grid, block, shared}}, args, std::index_sequence_for<P...>{});
-  return simt_failed;
+  return cudaPeekAtLastError();
 }
 
 enum cudaLaunchAttributeID { cudaLaunchAttributeIgnore, cudaLaunchAttributeCooperative = 2,
