@@ -90,7 +90,7 @@ def open_file(args: argparse.Namespace) -> int:
         raise ProblemError(f"--say is {bad!r}. It must be NAME=EXPRESSION.")
     said = {name.strip(): value.strip() for name, _, value in pairs}
     files = read_files(path.resolve(), catalog.DEVICE, catalog.SHIM)
-    seen = "\n".join(one for _, one in files)  # a header below the text moves no line of it
+    seen = "\n".join(one for _, one in files)  # a header below the text moves no line
     version = versions_of(seen, args.entry)
     launches = list(version.launches)
     listed = proposal.parameters_of(seen, launches)
@@ -115,10 +115,11 @@ def free_proposal(
     version: Versions,
     said: Mapping[str, str],
     tried: Callable[[Request], Reach],
+    place: Path | None = None,
 ) -> Proposal:
     """The proposal of a file's own run: of its main() in the jail, else of its text and the answers.
 
-    tried: makes a trial run (trial.py)."""
+    tried: makes a trial run (trial.py). place: the file of the text, which decides about its jail, if not `path`."""
     (_, text), *headers = files
     seen = "\n".join(one for _, one in files)
     try:
@@ -135,7 +136,7 @@ def free_proposal(
         reason = str(error)
 
     def trial(whole: str) -> Reach:
-        return tried(request_of(_read(path, text, whole)))
+        return tried(request_of(_read(place or path, text, whole)))
 
     made = guesses.of_text(path, seen, text, list(version.launches), said, trial)
     made.questions[:0] = [version.question] if version.question else []
@@ -190,14 +191,16 @@ def _end(args: argparse.Namespace, path: Path, text: str, made: Proposal, comman
     return FAILED if made.questions else OK
 
 
-def proposed(path: Path, text: str) -> Proposal:
-    """The proposal for a text. Its main() runs only if it has no problem. Raises ProblemError. path: for its name."""
+def proposed(path: Path, text: str, place: Path) -> Proposal:
+    """The proposal for a text. Its main() runs only if it has no problem. Raises ProblemError.
+
+    path: for its name. place: its file, which decides about its jail."""
     version = versions_of(text)
     launches = list(version.launches)
     fit = _fit(text, proposal.parameters_of(text, launches), {})
     if fit:
         return proposal.propose(path, text, fit, launches, {})
-    return free_proposal(path, ((path.name, text),), version, {}, reach)
+    return free_proposal(path, ((path.name, text),), version, {}, reach, place)
 
 
 def problems() -> Iterator[tuple[str, str, type[Problem]]]:

@@ -375,7 +375,7 @@ def _reached(
 
 
 def _shape(guess: Guess, tensor: str, said: str) -> list[object]:
-    """The size as [rows, columns] if the text steps by a field of it."""
+    """The size as [rows, columns] if the text steps by one of its fields."""
     factors = said.split(" * ")
     for (number, name), own in guess.tensors.items():
         if own != tensor or len(factors) < 2:
