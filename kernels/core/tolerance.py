@@ -4,7 +4,7 @@ A rounding is one fp32 unit in the last place of the largest term (Problem.large
 |V|). A sum of n terms (Problem.terms: for attention the keys) may have 2/3 sqrt(n) roundings, and at least one. A sum
 in sequence takes n roundings, each of up to half a unit of the partial sum. For equal terms, their standard deviation
 is sqrt(n) / 6 units of the whole sum. The limit is four standard deviations. torch adds in blocks, so its own error is
-often far smaller.
+often far smaller. So it is for strangers' kernels. Our own and the peers keep to one rounding.
 
 The first part is the project's promise. The second part is for luck: on a small problem torch may have no error, and an
 equally exact kernel may have one rounding. A problem without rounding has no largest term and allows no error.
