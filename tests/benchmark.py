@@ -23,8 +23,10 @@ ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
 from browser.conftest import FLAGS, SIZE, Server, shown  # noqa: E402
+from browser.reading import link_of  # noqa: E402
 from browser.stepping import choose  # noqa: E402
 
+from app.course import stops  # noqa: E402
 from app.stories import STORIES as STORIES_OF_THE_APP  # noqa: E402
 from kernels.catalog import KERNELS  # noqa: E402
 from kernels.core.request import Request  # noqa: E402
@@ -74,12 +76,21 @@ MOVING = {
 }
 
 
-HANDS = {  # picture under a hand -> its address, and what is dragged: sideways, or up and down
-    "The race": ("tiling?stop=as_written&kernel=01_naive&picture=race", ".hands input[type=range]", False),
-    "One pass": ("online_softmax?stop=one_pass&kernel=03_flash&seq_len=32&BLOCK_Q=8&BLOCK_KV=8&at_tile=3&row=2"
-                 "&picture=drag&step=7", ".bars > [role=slider]:last-of-type", True),
-    "Banks": ("bank_conflicts?stop=banks&kernel=lab_columns&picture=buckets", ".hands input[type=range]", False),
-}  # fmt: skip
+HAND, STEPS = ".hands input[type=range]", ".clock input[type=range]"
+HANDS = {  # stop -> its step from 1, and what is dragged: its hand, or the steps where a hand only points or clicks
+    "as_written": (1, HAND),
+    "levels": (6, HAND),
+    "tiles": (1, STEPS),
+    "one_pass": (7, ".bars > [role=slider]:last-of-type"),
+    "banks": (5, HAND),
+    "in_registers": (1, STEPS),
+    "pages": (6, HAND),
+    "partitions": (5, HAND),
+    "grouped_heads": (4, HAND),
+    "tensor_cores": (8, HAND),
+    "backward": (1, STEPS),
+    "how_fast": (1, STEPS),
+}
 BEATS = """() => {
   window.gaps = [];
   let last = 0;
@@ -237,10 +248,12 @@ def motions(browser, server):
 
 
 def hands(browser, server):
-    """The distances of frames while the mouse drags for two seconds, in each picture under a hand."""
-    for name, (link, handle, upright) in HANDS.items():
+    """The distances of frames while the mouse drags for two seconds, in the picture of each stop."""
+    for stop in (stop for stop in stops() if stop.name in HANDS):
+        step, handle = HANDS[stop.name]
+        upright = "slider" in handle
         page = browser.new_page(viewport={"width": 1280, "height": 720})
-        page.goto(f"{server.url}/{link}", wait_until="commit")
+        page.goto(f"{server.url}/{link_of(stop)}&step={step}", wait_until="commit")
         shown(page)
         page.wait_for_timeout(1000)
         box = page.locator(f".wg {handle}").first.bounding_box()
@@ -257,7 +270,7 @@ def hands(browser, server):
         gaps = page.evaluate("window.gaps")
         page.mouse.up()
         rate = 1e3 * len(gaps) / sum(gaps)
-        report(f"drag, {name}, 1280x720: {rate:.0f} frames a second", spread(gaps), "budget 16.7 ms")
+        report(f"drag, {stop.title}, 1280x720: {rate:.0f} frames a second", spread(gaps), "budget 16.7 ms")
         page.close()
 
 

@@ -31,6 +31,7 @@ class Story:
     pictures: the ids of pictures by which an address may ask for this page.
     launches: tab -> function of the subject: the launches of a tab ("" for the stage) apart from one run of each
         Request in the subject. Launches with a fixed limit are left out.
+    instead: the subject -> what the recordings say of it without a run, in sentences, if it is too large for one.
     made_on: the workers that make it, if not those of the chosen backend: "cpu" for a story that runs no kernel.
     needs_kernels: whether the rail leaves it out while its page has no kernels.
     listed: whether the app shows it; not true of the skeleton."""
@@ -45,6 +46,7 @@ class Story:
     parts: Mapping[str, Tab] = field(default_factory=dict)
     pictures: tuple[str, ...] = ()
     launches: Mapping[str, Callable[[Any], Sequence[Launched]]] = field(default_factory=dict)
+    instead: Callable[[Any], str] = lambda subject: ""
     made_on: str = ""
     needs_kernels: bool = False
     listed: bool = True

@@ -13,5 +13,6 @@ STORY = story_of(
     page=lambda catalog: pages.accepted_by(story.STORY, catalog, sizes=pages.SMALL_TILES, **items.HOOKS),
     subject=items.request,
     order=160,
+    instead=story.recorded_call,
     launches={"bytes": lambda request: estimates.traffic([request])},
 )

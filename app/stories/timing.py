@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Mapping
 from functools import partial
+from urllib.parse import urlencode
 
 import vl_convert
 
@@ -184,9 +185,13 @@ def subject(page: Page, state: State, backend: str) -> Sources:
     return Sources(*shown, name, several, chosen, taught())
 
 
-def taught() -> tuple[tuple[str, str], ...]:
-    """(name, title) of the numbered stops of the course."""
-    return tuple((stop.name, stop.title) for stop in course.stops() if not stop.shelf)
+def taught() -> tuple[tuple[str, str, str], ...]:
+    """(name, number and title, link) of the numbered stops of the course."""
+    return tuple(
+        (stop.name, f"{stop.number} {stop.title}", f"{stop.story}?{urlencode({'stop': stop.name, **stop.choices})}")
+        for stop in course.stops()
+        if not stop.shelf
+    )
 
 
 def take_tab(sources: Sources) -> list[Block]:

@@ -283,9 +283,12 @@ def ask(
 def _subject(story: Story, page: Page, state: State, backend: str, survey: Survey, part: str) -> tuple[object, float]:
     """The value to show, and its estimated seconds. Raises WarpglassError if it cannot run."""
     subject = story.subject(page, state, backend)
-    for request in requests_in(subject):
-        execute.check_possible(request, survey.pick(request.backend))
-    return subject, check_time(story, part, subject)
+    try:
+        for request in requests_in(subject):
+            execute.check_possible(request, survey.pick(request.backend))
+        return subject, check_time(story, part, subject)
+    except TooLargeError as error:
+        raise TooLargeError(f"{error} {story.instead(subject)}".strip()) from None
 
 
 def check_time(story: Story, part: str, subject: object) -> float:

@@ -143,7 +143,6 @@ class TilingFrame(Frame):
     scores: Rect | None  # its computed scores, or None
     o: int  # the place of O after the step in the column `o`, or -1
     bytes: dict[str, int]  # "K load" -> bytes of global memory so far, of every tensor
-    near: int  # bytes read from shared memory so far
     reads: dict[str, float]  # tensor -> how often the step reads each byte of its part in shared memory
 
 

@@ -174,7 +174,7 @@ def frames_of(
     at_work: dict[str, str] = {}  # role -> its place
     seen: dict[str, list[str]] = {}  # the words of a step -> the keys of each step with them
     fetched = set[tuple[int, str, tuple[int, ...]]]()  # (launch, tensor, rectangle) of each copy by an earlier step
-    frames, where, near = list[TilingFrame](), None, 0
+    frames, where = list[TilingFrame](), None
     for number, step in enumerate(steps.table.itertuples()):
         another = where is not None and where[0] == step.launch and where[1] != step.block
         later = where is not None and where[0] != step.launch
@@ -194,7 +194,6 @@ def frames_of(
             running = {**running, key: running.get(key, 0) + a.bytes}
         read = [a for a in made if a.space == "shared" and a.kind in READS]
         used = [(a.tensor, part.rect) for a in read for part in held.get(a.tensor, []) if part.meets(a.span)]
-        near += sum(a.bytes for a in read)
         reads = _reads(read, held)
         row = _row(step, made, scores, values_of.get(number), at)
         copies = ({"tensor": tensor, "times": times} for tensor, times in reads.items() if at.get(tensor) in ("K", "V"))
@@ -224,7 +223,6 @@ def frames_of(
                 "scores": scores,
                 "o": int(o_of_step[number]),
                 "bytes": running,
-                "near": near,
                 "reads": reads,
                 "lines": lit[number],
                 "sentence": sentence,

@@ -98,7 +98,7 @@ PRESETS = {
         "Sequences come and go. The freed pages are scattered over the pool, and the next sequence takes them in any "
         "order. Pages make this harmless.",
         read_events(
-            "add A 30, add B 20, add C 40, free B, add D 50, append A 10, free C, add E 60, free A, append D 20, "
+            "add A 30, add B 20, add C 40, free B, add D 50, append A 20, free C, add E 60, free A, append D 20, "
             "add F 25, append E 8"
         ),
         224,

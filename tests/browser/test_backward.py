@@ -49,8 +49,8 @@ def test_a_number_shows_the_row_and_the_column_that_made_it(visit):
     page, made = visit("/backward?stop=backward&backend=cpu"), open_page(LINK).stage
     view = next(view for view in made.views if view["id"] == "reverse")
     part = view["meta"]["parts"]["dQ"]
-    assert count(page) == len(view["meta"]["frames"]) == 10
-    go_to(page, 7)
+    assert count(page) == len(view["meta"]["frames"]) == 11
+    go_to(page, 8)
     first, _, columns, row0, column0 = part["windows"][0]
     value = view["columns"]["numbers"][first + 3 * columns + 5]
     said = hover(page, "In reverse", tensor="dQ", query=row0 + 3, dim=column0 + 5)

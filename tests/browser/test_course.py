@@ -221,6 +221,16 @@ def test_a_stop_is_walked_with_wrong_and_right_answers(visit, stop, size):
     assert len(controls) <= MOST, controls
 
 
+def go_on(page):
+    """To the next stop. The card offers it at the last step."""
+    following = page.locator('.wg .guide [data-go="next"]')
+    page.wait_for_function("window.clock.count > 1")
+    page.evaluate("window.clock.set(0, 'user')")
+    assert following.is_hidden()
+    page.evaluate("window.clock.set(window.clock.count - 1, 'user')")
+    following.click()
+
+
 LAST = COURSE[-3:]
 THROUGH = [pytest.param(LAST, id="ends"), pytest.param(COURSE[2:], id="all", marks=pytest.mark.slow)]
 
@@ -233,13 +243,13 @@ def test_the_course_leads_from_the_first_stop_to_the_last_and_back_by_the_rail(v
     page.locator(".wg .start .button.first").click()
     for stop in COURSE[:2]:
         at_stop(page, stop)
-        page.locator('.wg .guide [data-go="next"]').click()
+        go_on(page)
     at_stop(page, COURSE[2])
     if then is LAST:
         page.locator(f'.wg nav .stops [data-stop="{LAST[0].name}"]').click()
     for stop in then[:-1]:
         at_stop(page, stop)
-        page.locator('.wg .guide [data-go="next"]').click()
+        go_on(page)
     at_stop(page, COURSE[-1])
     page.go_back()
     at_stop(page, COURSE[-2])

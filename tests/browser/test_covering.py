@@ -116,7 +116,8 @@ def test_show_me_points_at_the_thing_of_the_question(visit):
     question = next(question for question in questions if question["shows"])
     turn_to(page, questions, question["id"])
     page.locator(".wg .guide [data-show]").click()
-    assert page.evaluate("window.clock.point") == question["shows"] and step_of(page) == question["step"]
+    step = question["shows"].get("to", question["step"])
+    assert page.evaluate("window.clock.point") == question["shows"] and step_of(page) == step
     assert not page.locator(".wg .pin").first.inner_text()  # nobody asked for its value
 
 
@@ -130,6 +131,7 @@ def test_the_card_says_where_the_idea_leads_at_its_end(visit):
         if guide.locator('[data-turn="Next question"]').count():
             guide.locator('[data-turn="Next question"]').click()
     expect(guide.locator(".end")).to_be_visible()
+    guide.locator(".end summary").click()
     assert guide.locator(".further a").all_inner_texts() == [
         f"Go deeper: {stop.deeper.label}",
         f"Source: {stop.paper.label}",

@@ -18,11 +18,11 @@ def test_the_length_of_a_piece_says_whether_the_tensor_cores_rest(visit):
     expect(headline(page)).to_have_text("Drag the end of the softmax. When do tensor cores never rest?")
     softmax, copy = (page.locator(f".hands input[aria-label='ns of the {name}']") for name in ("softmax", "copy"))
     softmax.fill("500")
-    expect(headline(page)).to_have_text("The softmax fits under the other's products: the tensor cores never rest.")
+    expect(headline(page)).to_have_text("The softmax ends before the other group's products: no rest.")
     softmax.fill("1000")  # two products of the other warpgroup take 584 ns
-    expect(headline(page)).to_have_text("The softmax is 416 ns longer than the other's products. Tensor cores rest.")
+    expect(headline(page)).to_have_text("The softmax takes 416 ns more than the other group's products: rest.")
     copy.fill("2500")
-    expect(headline(page)).to_have_text("Now the copy is the longest piece: all units wait for it.")
+    expect(headline(page)).to_have_text("Now the copy takes longest: all other units wait.")
     softmax.focus()
     page.keyboard.press("ArrowLeft")  # the key belongs to the slider
     assert softmax.input_value() == "999" and page.evaluate("window.clock.step") == HAND - 1

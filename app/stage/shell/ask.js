@@ -45,9 +45,9 @@ export function makeAsk(onAnswer) {
   return {
     node,
     said,
-    // place: 'Question 1 of 2'. A null question clears the card.
+    // The nth of `all` questions. A null question clears the card.
     /** @param {story.Question | null} question */
-    draw(question, place = '') {
+    draw(question, nth = 1, all = 1) {
       said.replaceChildren();
       said.className = 'answer';
       node.replaceChildren();
@@ -56,7 +56,11 @@ export function makeAsk(onAnswer) {
       const { kind, text } = question;
       if (kind === 'options') options = makeOptions(question.options, onAnswer);
       node.append(
-        element('p', { class: 'of' }, place),
+        element(
+          'p',
+          { class: 'of', role: 'img', 'aria-label': `Question ${nth} of ${all}`, title: `Question ${nth} of ${all}` },
+          '\u25cf'.repeat(nth) + '\u25cb'.repeat(all - nth),
+        ),
         element('p', { class: 'question' }, text),
         options?.node ?? (kind === 'number' ? field(question) : element('p', { class: 'hint' }, CLICK)),
       );

@@ -25,10 +25,14 @@ export function makeDepth(root, changed) {
     class: 'depth-button quiet',
     title: 'Code, numbers of the step, settings and details, or the picture only (d)',
   });
+  let offers = 'code';
+  const name = () => {
+    opener.textContent = `${depth === DEEP ? 'Hide' : 'Show'} ${offers}`;
+  };
   const set = (/** @type {string} */ wanted) => {
     if (wanted === depth) return;
     root.dataset.depth = depth = wanted;
-    opener.textContent = depth === DEEP ? 'Hide code' : 'Show code';
+    name();
     changed();
   };
   const kept = () => (browser.read(KEPT) === DEEP ? DEEP : 'guided');
@@ -44,6 +48,11 @@ export function makeDepth(root, changed) {
     arrive(/** @type {Texts} */ { tab, depth: named = said() ?? '' }) {
       const needed = DEEP_TABS.has(tab) ? DEEP : named;
       set(needed === DEEP || needed === 'guided' ? needed : depth || kept());
+    },
+    // What the button shows first: code, or details on a page without code.
+    offer(/** @type {boolean} */ code) {
+      offers = code ? 'code' : 'details';
+      name();
     },
     toggle,
     opener,

@@ -108,6 +108,7 @@ export function makeGuide(app) {
   const unstep = listen(clock, 'step', ({ detail: { why } }) => {
     walked ||= why !== 'jump';
     coverStep();
+    showFoot();
   });
 
   // ---- a question ----
@@ -116,7 +117,7 @@ export function makeGuide(app) {
     tries = 0;
     walked = false;
     clock.cover({ point: null });
-    ask.draw(question, `Question ${at + 1} of ${questions.length}`);
+    ask.draw(question, at + 1, questions.length);
     drawCover();
     drawClass();
     drawEnd();
@@ -149,11 +150,16 @@ export function makeGuide(app) {
         },
       }),
     );
-    /** @type {(label: string, to: number) => void} */
-    const offer = (label, to) => turns.append(button(label, () => turn(to), { class: 'quiet', 'data-turn': label }));
-    if (!voting) turns.append(button('Show me', () => reveal(question), { 'data-show': true }));
-    if (at > 0) offer('Previous question', at - 1);
-    if (at + 1 < questions.length) offer('Next question', at + 1);
+    // Before an answer the options are the thing to press, and after it the next question.
+    const known = isDone(question);
+    /** @type {(turned: string, to: number, label?: string, look?: string) => void} */
+    const offer = (turned, to, label = turned, look = 'quiet') =>
+      turns.append(button(label, () => turn(to), { class: look, 'data-turn': turned, 'aria-label': turned }));
+    if (!voting)
+      turns.append(button('Show me', () => reveal(question), { 'data-show': true, class: known ? 'quiet' : '' }));
+    if (at + 1 < questions.length)
+      offer('Next question', at + 1, known ? undefined : 'Skip', known ? 'primary' : 'quiet');
+    if (at > 0) offer('Previous question', at - 1, 'Back');
   };
   /** @param {story.Question} question @param {any} guess */
   const answer = (question, guess) => {
@@ -186,10 +192,10 @@ export function makeGuide(app) {
     ask.tell(question, guess, right);
     const done = [...new Set([...kept().done, question.id])];
     keep({ seen: true, done, all: kept().all || questions.every(q => done.includes(q.id)) });
+    drawTurns();
     drawCover();
     drawEnd();
     inSight();
-    turns.querySelector('[data-turn="Next question"]')?.classList.remove('quiet');
   };
   // What was said, and before all the chosen option and the question.
   const inSight = () => {
@@ -206,12 +212,16 @@ export function makeGuide(app) {
     const last = questions.at(-1); // whoever answers it has passed the others
     end.hidden = !stop || !(last ? questions.every(isDone) || (questions[at] === last && isDone(last)) : kept().all);
     end.replaceChildren(...(stop ? endOf(stop, link => app.visits.visit(link)) : []));
-    foot.querySelector('[data-go=next]')?.classList.toggle('quiet', end.hidden);
+    showFoot();
   };
-  // The way on. The rail has the ways to all other stops.
+  // The way on, once the stop is answered or walked to its end. The rail has the ways to all stops at all times.
+  const showFoot = () => {
+    foot.hidden = end.hidden && clock.step + 1 < clock.count;
+    foot.querySelector('[data-go=next]')?.classList.toggle('primary', !end.hidden);
+  };
   const drawFoot = () => {
     const to = stop && course.after(stop),
-      attributes = { 'data-go': 'next', class: 'quiet' };
+      attributes = { 'data-go': 'next' };
     foot.replaceChildren(
       ...(to ? [button(`${to.number} ${to.title} \u2192`, () => app.visits.toStop(to), attributes)] : []),
     );
@@ -320,20 +330,24 @@ export function makeGuide(app) {
   };
 }
 
-// The end of a stop: what its idea wins, a link to go deeper, and the paper. follow: goes to a moment.
+// The end of a stop: what its idea wins. What else differs, a link to go deeper and the paper open with a press.
+// follow: goes to a moment.
 /** @param {Stop} stop @param {(link: string) => void} follow @returns {Node[]} */
 function endOf({ wins, small, source, deeper, paper }, follow) {
   const gain = [
     element('h3', {}, 'Why it matters'),
     element('p', { class: 'wins' }, wins),
-    ...(small ? [element('p', {}, small)] : []),
     ...(source ? [element('p', { class: 'origin' }, `${source}.`)] : []),
   ];
-  const further = element('p', { class: 'further' });
-  if (deeper) further.append(way(deeper.link, () => follow(deeper.link), {}, `Go deeper: ${deeper.label}`));
+  const links = element('p', { class: 'further' });
+  if (deeper) links.append(way(deeper.link, () => follow(deeper.link), {}, `Go deeper: ${deeper.label}`));
   if (paper) {
     const link = { href: paper.link, target: '_blank', rel: 'noopener' };
-    further.append(element('a', link, `Source: ${paper.label}`));
+    links.append(element('a', link, `Source: ${paper.label}`));
   }
-  return [...(wins ? gain : []), further];
+  const more = element('details', {}, element('summary', {}, small ? 'What else differs, and sources' : 'Sources'));
+  if (small) more.append(element('p', {}, small));
+  more.append(links);
+  more.ontoggle = () => more.scrollIntoView({ block: 'nearest' });
+  return [...(wins ? gain : []), ...(small || links.children.length ? [more] : [])];
 }

@@ -195,6 +195,7 @@ export class Question {
       const { offer } = content; // it knows more than the server's
       if (offer) messages.offer(offer, changes => this.show({ params: { ...this.choices, ...changes }, fresh: true }));
       header.idea.hidden = !stage.middle.verdict.hidden;
+      app.depth.offer(content.codes.length > 0);
       app.lead.show({ path: story.path, part: content.lead, params: this.choices });
       app.guide.load(stage.content);
       app.address.write();

@@ -49,25 +49,32 @@ export default function (host, { meta }, context) {
         'A',
         'after',
         'A  One after another',
-        `modelled. ${groups} × S: ${groups} warpgroups of 128 threads multiply at once`,
+        `modelled. ${groups} × S: ${groups} groups of 128 threads multiply at once`,
       ),
     ];
     if (step <= 1) found[0].bars = found[0].bars.filter(({ tile }) => tile === 0);
-    if (step >= FLIGHT) found.push(one('B', 'flight', 'B  Copies in flight', 'modelled', { fell: 0 }));
+    if (step >= FLIGHT)
+      found.push(one('B', 'flight', 'B  Copies in flight', 'modelled. In flight: started, not there yet', { fell: 0 }));
     if (step === ROLES)
       found.push(
-        one('C', 'flight', 'C  Roles', 'modelled. One more warpgroup copies, 1 and 2 compute', {
+        one('C', 'flight', 'C  Roles', 'modelled. A warpgroup is 128 threads: one copies, 1 and 2 compute', {
           roles: true,
           fell: 1,
         }),
       );
     if (step >= TURNS)
       found.push(
-        one('C', 'turns', 'C  Roles and ping-pong', 'modelled. Warpgroups 1 (strong) and 2 (pale) take turns', {
-          roles: true,
-          full: true,
-          fell: 1,
-        }),
+        one(
+          'C',
+          'turns',
+          'C  Roles and ping-pong',
+          'modelled. Ping-pong: warpgroups 1 (strong) and 2 (pale) take turns',
+          {
+            roles: true,
+            full: true,
+            fell: 1,
+          },
+        ),
       );
     if (step >= RUN)
       found.push({

@@ -1,6 +1,6 @@
 // What the matrices of attention draw at a step, as marks that move: rows fly from global memory to
 // the block's tiles on its SM, a line runs over the loop of a product, O flies back.
-import { COLOURS, number, short, widest } from '../core/paint.js';
+import { COLOURS, short, widest } from '../core/paint.js';
 import { FLIGHT, GlobalMarks, NAMES, rowsOf, sourceOf } from './matrix_global.js';
 import { meet } from './matrix_model.js';
 
@@ -24,7 +24,6 @@ export function matrixMarks(model, laid, { step, paint }) {
   made.addMeaning();
   made.addBlocks();
   if (laid.held) made.addChip();
-  if (laid.tally) made.addTally();
   made.addOutlines();
   made.addLoop();
   return made.marks.list;
@@ -45,6 +44,8 @@ class MatrixMarks extends GlobalMarks {
     for (const place of Object.keys(held)) marks.rect(`slot ${place}`, held[place], slot);
     for (const tile of chip.tiles) this.addTile(tile);
     if (chip.score) this.addScores(chip.score);
+    else if (!chip.tiles.length)
+      marks.text('chip empty', [x + w / 2, held.K[1] + em, w], 'nothing is kept here', { align: 'center' });
     const state = Math.min(model.oNow(this.step), model.states - 1);
     if (state >= 0)
       marks.add(`held O ${state}`, 'image', held.O, {
@@ -53,17 +54,6 @@ class MatrixMarks extends GlobalMarks {
         ease: 'line',
         out: [0.9, 1],
       });
-    const key = frame.scores ?? chip.tiles.find(one => one.place === 'K' && one.fresh);
-    if (key) {
-      const unit = laid.heldUnit,
-        [left, y, wide] = held.K,
-        x = left + unit * Math.floor(wide / unit / 2), // the key in the middle: no name is above it
-        down = held.S[1] + held.S[3] - y; // over its scores with all queries
-      marks.rect('one key', [x - 1, y - 1, unit + 2, down + 2], {
-        stroke: paint.primary,
-        width: 2,
-      });
-    }
     this.addReads();
     const symbols = { ...NAMES, S: chip.score?.weighed ? 'P' : 'S' };
     for (const place of Object.keys(held)) {
@@ -97,24 +87,6 @@ class MatrixMarks extends GlobalMarks {
       for (const [n, text] of size < em ? [] : ['1 copy,', `${short(times)} reads`].entries())
         marks.text(`reads ${n}`, [x, top + 1.2 * size * (n + 1), room], text, { bold: true, size });
     }
-  }
-  // The bytes that the blocks of the query tile have read from both memories, on one scale.
-  addTally() {
-    const { marks, laid, model, paint, frame } = this,
-      [x, y, w, h] = laid.tally,
-      { em } = laid,
-      thick = h / 2 - 2 * em,
-      far = ({ bytes }) => Object.entries(bytes).reduce((sum, [key, n]) => sum + (key.endsWith(' load') ? n : 0), 0),
-      last = model.frames.at(-1),
-      most = Math.max(far(last), last.near);
-    [
-      [`Asked of global memory, for queries ${model.row0} to ${model.row0 + model.rows - 1}`, far(frame), COLOURS.read],
-      ['Read in shared memory, for the same queries', frame.near, paint.primary],
-    ].forEach(([text, bytes, fill], n) => {
-      const top = y + (h / 2) * n;
-      marks.text(`tally ${n}`, [x, top + em, w], `${text}: ${number(bytes)} B`);
-      marks.rect(`tally bar ${n}`, [x, top + 1.4 * em, bytes && Math.max(1, (w * bytes) / most), thick], { fill });
-    });
   }
   // A tile in shared memory. Its rows come one after another; the side that leads leaves first, or
   // they would cross.

@@ -101,6 +101,7 @@ export default function (host, { meta }, context) {
         gone: words.gone,
         heads: fill('heads', { heads: job.batch * job.heads }),
         narrow: words.narrow,
+        shortly: words.short_narrow,
         ends: /** @type {[string, string]} */ ([words.sofar, words.in_all]),
         recorded: meta.where,
       },

@@ -19,7 +19,7 @@ export function raceLayout({ width, height, em }) {
     big = narrow ? 1.4 * em : 1.9 * em,
     bar = { y: narrow ? 3.3 * em : 1.25 * big, h: 1.6 * em },
     top = bar.y + bar.h + 0.6 * em,
-    room = Math.max(15 * em, height - top),
+    room = Math.max((narrow ? 20 : 15) * em, height - top),
     line = 1.55 * em,
     rows = room < 20 * em ? FACTS - 1 : FACTS,
     card = { y: top + room - rows * line - 1.1 * em, h: rows * line + 0.7 * em, rows },
@@ -50,7 +50,7 @@ export function raceLayout({ width, height, em }) {
  * @param {Layout} at
  * @param {{tokens: number, drawn: number, height: number, causal: boolean, tiles: number, whole: number,
  *   sides: Side[], says: (bytes: number) => [string, string], parts: Record<string, string>,
- *   facts: Fact[][] | null, gone: string, heads: string, narrow: string, ends: [string, string],
+ *   facts: Fact[][] | null, gone: string, heads: string, narrow: string, shortly: string, ends: [string, string],
  *   recorded: string}} now drawn: tokens on their way
  * @param {Paint} paint
  */
@@ -79,7 +79,9 @@ export function askingMarks(at, { asked, parts, words, says }) {
     box = 2 * text, // a word's height, and half of its least width
     thin = 1.1 * text,
     legend = narrow ? 0 : 18 * text,
-    under = narrow ? FLOW.length * 1.8 * text + 2 * text : 0,
+    columns = narrow && height < 40 * em ? 2 : 1, // of the names
+    lines = FLOW.length / columns,
+    under = narrow ? lines * 1.8 * text + 2 * text : 0,
     corner = [box * 1.7 + thin + 2 * GAP, box + thin + 2 * GAP],
     side = Math.min(width - legend - corner[0] - 3 * text, height - under - corner[1] - 2.2 * text, 34 * em),
     cell = side / count,
@@ -125,16 +127,18 @@ export function askingMarks(at, { asked, parts, words, says }) {
   made.text('example', [x + side / 2, y + side + 1.2 * text], says, { size: text, bold: true, align: 'center' });
   const rows = narrow ? 1.8 * text : Math.min(2.9 * text, (side + corner[1]) / FLOW.length),
     [from, begin] = narrow
-      ? [left, y + side + 2.6 * text]
+      ? [columns > 1 ? 0 : left, y + side + 2.6 * text]
       : [x + side + 2 * text, y - corner[1] + (side + corner[1] - FLOW.length * rows) / 2];
   FLOW.forEach((tensor, n) => {
-    const up = begin + n * rows,
+    const up = begin + (n % lines) * rows,
+      along = from + (Math.floor(n / lines) * width) / columns,
       size = Math.min(1.6 * text, rows - 3);
-    made.rect(`name ${tensor}`, [from, up, size, size], { fill: COLOURS[tensor] });
-    made.text(`name ${tensor} is`, [from + size / 2, up + size / 2 + 0.36 * text], tensor, {
+    made.rect(`name ${tensor}`, [along, up, size, size], { fill: COLOURS[tensor] });
+    made.text(`name ${tensor} is`, [along + size / 2, up + size / 2 + 0.36 * text], tensor, {
       ...{ size: text, fill: '#fff', bold: true, align: 'center' },
     });
-    made.text(`means ${tensor}`, [from + size + 0.6 * text, up + size / 2 + 0.36 * text], parts[tensor], {
+    const room = columns > 1 ? width / columns - size - 0.9 * text : 0;
+    made.text(`means ${tensor}`, [along + size + 0.5 * text, up + size / 2 + 0.36 * text, room], parts[tensor], {
       size: text,
     });
   });
@@ -195,7 +199,7 @@ function addSide(made, at, now, side, n, paint) {
     made.text(
       `moved ${n} is`,
       [narrow ? left + wide : left + wide - 10.6 * em, place[1]],
-      at.half > 36 * em ? now.heads : now.narrow,
+      at.half > 36 * em ? now.heads : narrow ? now.shortly : now.narrow,
       {
         ...{ size: smallText(em), align: 'right' },
       },

@@ -1,8 +1,8 @@
-// The forward above, the backward below it, and each gradient under its own part, as marks. Next to them, four numbers
-// of a row as bars: P, dP and dS. Places only.
+// The forward above, the backward below it, and each gradient under its own part, as marks. Below them a strip: bytes as
+// areas, four numbers of a row as bars, two bars of time, or the tiles of the block's loop. Places only.
 import { Marks } from '../core/kinds.js';
 import { filled } from '../core/follow.js';
-import { COLOURS, short, smallText } from '../core/paint.js';
+import { blend, COLOURS, rgb, short, smallText } from '../core/paint.js';
 import { wrapped } from '../core/wrapped.js';
 import { cut } from './reverse_rule.js';
 
@@ -16,6 +16,8 @@ const FLOW = ['Q S', 'K S', 'S P', 'P O', 'V O', 'dO dV', 'dO dP', 'dP dS', 'dS 
 const LEFT_OF_A_WAY = { delta: -0.6, dO: -0.6, dS: 0.2, dV: 0.2 };
 const THIN = 0.7; // em: a column of one number
 const TALLEST = 1.7; // height of a number over its width
+const WIDEST = 1.5; // width over height
+const GROWS = 3; // by which a score grows where a row's weights share 1
 const UNFOLDED = 700; // pixels from which a name and its words share a line
 
 /** @param {{width: number, height: number, em: number}} size @param {Record<string, backward.Part>} parts */
@@ -24,15 +26,15 @@ export function reverseLayout({ width, height, em }, parts) {
     rows = Math.max(...windows.map(([, count]) => count)),
     columns = Math.max(...windows.map(([, , count]) => count)),
     narrow = width < UNFOLDED,
-    label = (narrow ? 2.5 : 1.7) * em,
+    label = (narrow ? 2.5 : 2) * em,
     band = (narrow ? 2.4 : 2.9) * em,
     least = (narrow ? 1 : 2.6) * em, // between two columns
     across = (width - 3 * least - 4) / (4 * columns), // pixels of a number
     strip = narrow ? 11 * em : Math.max(10.5 * em, 0.36 * height), // of the bars
     room = narrow ? 1.2 * across : (height - strip - 4 * label - band - 4) / (4 * rows), // down. A phone scrolls
-    unit = Math.max(0.8, Math.min(across, room)),
-    tall = Math.max(unit, Math.min(TALLEST * unit, room)),
-    gap = Math.min(8 * em, (width - 4 * columns * unit - 4) / 3),
+    unit = Math.max(0.8, Math.min(across, WIDEST * room)),
+    tall = Math.max(0.8, Math.min(TALLEST * unit, room)),
+    gap = Math.min(9 * em, (width - 4 * columns * unit - 4) / 3),
     left = (width - 4 * columns * unit - 3 * gap) / 2,
     line = label + rows * tall,
     top = narrow ? strip : 0,
@@ -108,7 +110,8 @@ export function reverseMarks(at, meta, now) {
     made = new Marks(small),
     tile = meta.tile[step],
     making = meta.made[step],
-    price = step === meta.price_at ? meta.price : null,
+    phase = meta.phases[step],
+    known = new Set(meta.made.slice(0, step + 1).flat()),
     strong = new Set(making.flatMap(part => meta.parts[part].reads.map(read => `${read} ${part}`))),
     reads = making.flatMap(part => meta.parts[part].reads);
   // the two halves
@@ -117,8 +120,6 @@ export function reverseMarks(at, meta, now) {
   line('halves', 0, at.lane(3)[0] - 0.5 * em);
   made.text('forward', [at.left, at.middle - 0.35 * em], 'forward \u2191', { bold: true });
   made.text('backward', [at.left, at.middle + 1.05 * em], 'backward \u2193', { bold: true });
-  const where = meta.tiles[tile];
-  if (!at.narrow) made.text('tile', [at.lane(2)[1], at.middle - 0.35 * em], where, { alpha: 0.75, align: 'right' });
   // the ways
   for (const way of new Set([...FLOW, ...strong])) {
     const [from, to] = way.split(' '),
@@ -131,6 +132,13 @@ export function reverseMarks(at, meta, now) {
       head: (on ? 0.45 : 0.3) * em,
       ...(on && { grown: 1, enter: { grown: 0 }, ease: 'both' }),
     });
+  }
+  const where = meta.tiles[tile],
+    [, end] = at.lane(2);
+  if (!at.narrow) {
+    const long = wide(where) + 6;
+    made.rect('tile ground', [end - long, at.middle - 1.25 * em, long, 1.2 * em], { fill: paint.background });
+    made.text('tile', [end, at.middle - 0.35 * em], where, { alpha: 0.75, align: 'right' });
   }
   // the parts
   for (const [name, part] of Object.entries(meta.parts)) {
@@ -152,13 +160,20 @@ export function reverseMarks(at, meta, now) {
       least = before === undefined ? Infinity : row[1] + before * em - after - wide(words, strongly),
       from = at.narrow ? row[0] : Math.min(x, least);
     made.rect(`${name} slot`, rect, { stroke: paint.border, dash: [3, 4] });
-    made.text(`${name} name`, [from, up + (at.narrow ? 0.95 : 1.1) * em], name, { bold: true, alpha: seen ? 1 : 0.6 });
+    made.text(`${name} name`, [from, up + (at.narrow ? 0.95 : 1.4) * em], name, { bold: true, alpha: seen ? 1 : 0.6 });
+    if (part.product && known.has(name)) {
+      const side = em;
+      made.rect(`${name} product`, [x + w + 1, y - 0.15 * em, side, side], { fill: COLOURS.S });
+      made.text(`${name} product is`, [x + w + 1 + side / 2, y + 0.65 * em], `${part.product}`, {
+        ...{ align: 'center', bold: true, fill: '#fff', size: smallText(em) },
+      });
+    }
     if (at.narrow) {
       const [first] = part.said.split(' '),
         fits = words && [words, part.said].find(text => wide(text, strongly) <= room);
       made.text(`${name} said`, [from, up + 2.05 * em, room], words && (fits || first), { bold: strongly });
     } else
-      made.text(`${name} said`, [from + after, up + 1.1 * em, room - after], words, {
+      made.text(`${name} said`, [from + after, up + 1.4 * em, room - after], words, {
         bold: strongly,
         ...(fresh && { fill: COLOURS.S }),
       });
@@ -176,7 +191,9 @@ export function reverseMarks(at, meta, now) {
     else if (lit || (note && seen && name !== 'dQ')) frame(paint.text);
   }
   if (picked) addPicked(made, at, meta, picked, tile, paint);
-  if (price) addPrice(made, at, price, paint, wide);
+  if (phase === 'forward' || phase === 'kept') addKept(made, at, meta.kept, phase, paint, wide);
+  else if (phase === 'price' && meta.price) addPrice(made, at, meta.price, paint, wide);
+  else if (phase === 'next') addLoop(made, at, meta, tile, paint);
   else addBars(made, at, meta, now, tile);
   return made.list;
 }
@@ -206,61 +223,193 @@ function addPicked(made, at, meta, { part, place }, tile, paint) {
   ring(part, spot(part, place), COLOURS.S);
 }
 
-/** Four numbers of a row of P, of dP and of dS, as bars: dS = P * (dP - delta). @type {(made: Marks, at: Layout,
+/** Bytes as areas: the square that the forward does not keep, next to all others. @type {(made: Marks, at: Layout,
+ *  kept: backward.Kept, phase: string, paint: Paint, wide: (text: string, bold?: boolean) => number) => void} */
+function addKept(made, at, kept, phase, paint, wide) {
+  const { em } = at,
+    gone = phase === 'kept',
+    [left, top, width, high] = at.bars,
+    [name, most, said] = kept.square,
+    side = Math.min(high - 2.4 * em, 0.5 * width),
+    down = top + 2 * em + side,
+    each = Math.min(6 * em, (width - side - em) / kept.parts.length);
+  made.text('kept title', [left, top + 1.2 * em, width], kept.title, { bold: true });
+  kept.parts.forEach(([part, bytes, of], n) => {
+    const long = Math.max(1.5, side * Math.sqrt(bytes / most)),
+      x = left + n * each;
+    made.rect(`kept ${part}`, [x, down - long, long, long], { fill: paint.text });
+    made.text(`kept ${part} name`, [x, down - long - 1.7 * em], part, { bold: true });
+    made.text(`kept ${part} is`, [x, down - long - 0.5 * em, each - 0.3 * em], of);
+  });
+  const x = left + kept.parts.length * each + 0.5 * em,
+    lines = [name, said, ...(gone ? [kept.gone] : [])];
+  made.rect('kept square', [x, down - side, side, side], {
+    ...(gone ? { stroke: paint.text, dash: [5, 4], width: 1.5 } : { fill: COLOURS.P }),
+  });
+  lines.forEach((line, n) =>
+    made.text(`kept square ${n}`, [x + side / 2, down - side / 2 + (n - 0.2) * 1.4 * em, side], line, {
+      ...{ align: 'center', bold: true, fill: gone ? paint.text : '#fff', size: n ? undefined : 1.5 * em },
+    }),
+  );
+  const from = x + side + 1.2 * em,
+    most_of = left + width - from;
+  if (most_of > 9 * em)
+    wrapped(kept.says[phase], Math.min(most_of, 20 * em), 6, (/** @type {string} */ text) => wide(text)).forEach(
+      (text, n) => made.text(`kept says ${n}`, [from, down - side / 2 + 1.35 * n * em, most_of], text),
+    );
+}
+
+/** Queries tile by tile, the sums that stay, and the rows that leave. @type {(made: Marks, at: Layout,
+ *  meta: backward.ReverseMeta, tile: number, paint: Paint) => void} */
+function addLoop(made, at, meta, tile, paint) {
+  const { em } = at,
+    { spans, loop_words: words } = meta,
+    [left, top, width, high] = at.bars,
+    first = meta.parts.Q.windows[tile][3],
+    here = Math.max(
+      0,
+      spans.findIndex(span => parseInt(span) === first),
+    ),
+    gap = (at.narrow ? 1.6 : 3.2) * em,
+    each = (width - 2 * gap) / 3,
+    room = high - 4.8 * em,
+    y = top + 3.3 * em,
+    row = Math.min(3.2 * em, room / spans.length),
+    box = row * spans.length,
+    [queries, held, memory] = [0, 1, 2].map(n => left + n * (each + gap));
+  made.text('loop title', [left, top + 1.2 * em, width], words.title, { bold: true });
+  for (const [name, x] of /** @type {[string, number][]} */ ([
+    ['queries', queries],
+    ['held', held],
+    ['memory', memory],
+  ]))
+    made.text(`loop ${name}`, [x, y - 0.5 * em, each], words[name], { bold: true });
+  spans.forEach((span, n) => {
+    const now = n === here,
+      done = n < here;
+    for (const [name, x, fill] of /** @type {[string, number, string][]} */ ([
+      ['query', queries, now ? COLOURS.Q : done ? paint.panel : ''],
+      ['row', memory, now ? COLOURS.S : done ? paint.panel : ''],
+    ])) {
+      made.rect(`loop ${name} ${n}`, [x, y + n * row, each, row - 3], { stroke: paint.border, ...(fill && { fill }) });
+      made.text(`loop ${name} ${n} is`, [x + 0.5 * em, y + n * row + row / 2 + 0.2 * em, each - em], span, {
+        ...{ bold: now, fill: now ? '#fff' : paint.text, alpha: now || done ? 1 : 0.6 },
+      });
+    }
+  });
+  const at_y = y + (here + 0.5) * row - 1,
+    share = (here + 1) / spans.length;
+  made.rect('loop sums', [held, y + box * (1 - share), each, box * share - 3], {
+    ...{ fill: COLOURS.S, ease: 'both', enter: { rect: [held, y + box, each, 0] } },
+  });
+  made.rect('loop registers', [held, y, each, box - 3], { stroke: paint.text, width: 2 });
+  made.text(
+    'loop sums are',
+    [held + each / 2, y + box - 0.8 * em, each - 0.6 * em],
+    filled(words.sums, { count: here + 1, of: spans.length }),
+    { align: 'center', bold: true, fill: '#fff' },
+  );
+  const way = (/** @type {string} */ id, /** @type {number} */ from) =>
+    made.add(id, 'way', null, {
+      ...{
+        points: [
+          [from + 4, at_y],
+          [from + gap - 4, at_y],
+        ],
+        stroke: COLOURS.S,
+        width: 3,
+        head: 0.45 * em,
+      },
+    });
+  way('loop in', queries + each);
+  way('loop out', held + each);
+}
+
+/** Four numbers of a row as bars, as far as a step has come to dS = P * (dP - delta). @type {(made: Marks, at: Layout,
  *  meta: backward.ReverseMeta, now: {step: number, paint: Paint, small: number, wide: (text: string, bold?: boolean) => number,
  *  value: (part: string, place: number[], tile: number) => number}, tile: number) => void} */
 function addBars(made, at, meta, { step, paint, small, wide, value }, tile) {
   const { em, narrow } = at,
+    words = meta.bar_words,
+    phase = meta.phases[step],
     [left, top, width, high] = at.bars,
-    [row, column, count] = meta.bars[tile],
+    [row, ...columns] = meta.bars[tile],
     [, , , row0, column0] = meta.parts.P.windows[tile],
     query = row0 + row,
-    keys = Array.from({ length: count }, (_, n) => column0 + column + n),
-    seen = (/** @type {string} */ part) => meta.parts[part].seen[step],
+    keys = columns.map(column => column0 + column),
     two = (/** @type {number} */ one) => Math.round(100 * one) / 100,
-    mean = two(value('delta', [query, 0], tile)),
-    less = seen('dS'), // delta is subtracted
-    cut = seen('delta'),
-    said = narrow ? meta.bar_words.narrow : meta.bar_words.row,
+    signed = (/** @type {number} */ one, digits = 2) => one.toFixed(digits).replace('-', '\u2212'),
     numbers = (/** @type {string} */ part) => keys.map(key => value(part, [query, key], tile)),
+    few = (/** @type {number} */ one) =>
+      (Math.abs(one) < 1e-4 ? short(one, 2) : one.toPrecision(Math.abs(one) < 0.1 ? 2 : 3)).replace('-', '\u2212'),
+    weights = numbers('P'),
     changes = numbers('dP').map(two),
-    few = (/** @type {number} */ one, /** @type {number} */ digits) =>
-      (Math.abs(one) < 1e-4 ? short(one, digits) : one.toPrecision(digits)).replace('-', '\u2212'),
+    mean = two(value('delta', [query, 0], tile)),
+    less = meta.parts.dS.seen[step], // delta is subtracted
     size = narrow ? smallText(em) : em,
-    sign = 1.6 * em, // of ×, =
+    sign = (less || phase === 'weights' ? 1.6 : 2) * em, // of ×, =
     each = (width - 2 * sign) / 3,
     up = top + 4.1 * em,
-    down = top + high - 2.6 * em;
-  made.text('bars of', [left, top + 1.2 * em, width], filled(said, { query, first: keys[0], last: keys[count - 1] }), {
-    bold: true,
-  });
-  /** @type {[string, string, number[], (n: number) => string][]} */
-  const groups = [
-    ['P', 'P', numbers('P'), (/** @type {number} */ n) => few(numbers('P')[n], 3)],
-    [
-      ...['dP', less ? 'dP \u2212 delta' : 'dP'],
-      ...[
-        changes,
-        (/** @type {number} */ n) => (less ? changes[n] - mean : changes[n]).toFixed(2).replace('-', '\u2212'),
-      ],
-    ],
-    ['dS', narrow ? 'dS' : 'dS, their product', numbers('dS'), (/** @type {number} */ n) => few(numbers('dS')[n], 2)],
-  ].map(one => /** @type {any} */ (one));
-  groups.forEach(([part, title, values, text], g) => {
+    down = top + high - 2.6 * em,
+    // one score grows: so does its weight, and the sum of the row stays 1
+    grown = weights.indexOf(Math.max(...weights)),
+    sum = 1 + weights[grown] * (Math.exp(GROWS) - 1),
+    after = (weights[grown] * Math.exp(GROWS)) / sum;
+  made.text(
+    'bars of',
+    [left, top + 1.2 * em, width],
+    filled(narrow ? words.narrow : words.row, { query, keys: keys.join(', ') }),
+    {
+      bold: true,
+    },
+  );
+  /** @typedef {{part: string, title: string, note?: string, values: number[], line?: number, zero?: number, said: (n: number) => string}} Group */
+  const weight = { part: 'P', title: 'P', values: weights, said: (/** @type {number} */ n) => few(weights[n]) },
+    change = {
+      ...{ part: 'dP', title: less ? words.times : 'dP', values: changes },
+      ...((less || phase === 'mean') && { line: mean, note: filled(words.delta, { value: signed(mean) }) }),
+      zero: less ? mean : 0, // bars begin at delta once it is subtracted
+      said: (/** @type {number} */ n) => signed(less ? changes[n] - mean : changes[n]),
+    },
+    scores = numbers('S'),
+    slopes = numbers('dS');
+  /** @type {Group[]} */
+  const groups =
+      phase === 'weights'
+        ? [
+            { part: 'S', title: words.made, values: scores, said: n => signed(scores[n]) },
+            {
+              ...{ ...weight, title: words.weights },
+              note: filled(words.lse, { value: signed(value('LSE', [query, 0], tile)) }),
+            },
+          ]
+        : phase === 'share'
+          ? []
+          : less
+            ? [
+                weight,
+                change,
+                { part: 'dS', title: narrow ? 'dS' : words.product, values: slopes, said: n => few(slopes[n]) },
+              ]
+            : [weight, change],
+    signs = less ? ['×', '='] : phase === 'weights' ? ['→'] : [],
+    most = Math.max(...changes.map(Math.abs)),
+    named = Math.max(
+      0,
+      changes.findIndex(one => Math.abs(one) === most),
+    );
+  groups.forEach(({ part, title, note, values, line, zero = 0, said }, g) => {
     const x = left + g * (each + sign),
-      shown = seen(part),
-      zero = part === 'dP' && less ? mean : 0, // bars begin at delta once it is subtracted
-      all = part === 'dP' ? [...values, mean, 0] : [...values, 0],
-      [low, most] = [Math.min(...all), Math.max(...all)],
-      y = (/** @type {number} */ one) => up + ((down - up) * (most - one)) / (most - low),
-      step = each / count;
-    made.text(`bars ${part}`, [x, top + 2.6 * em, each], title, { bold: true, alpha: shown ? 1 : 0.6 });
-    if (g)
-      made.text(`bars sign ${g}`, [x - sign / 2, (up + down) / 2, 0], g > 1 ? '=' : '×', {
-        align: 'center',
-        bold: true,
-      });
-    if (shown) made.rect(`bars ${part} zero`, [x, y(zero), each, 1], { fill: paint.text });
+      all = [...values, line ?? 0, 0],
+      [low, high_] = [Math.min(...all), Math.max(...all)],
+      y = (/** @type {number} */ one) => up + ((down - up) * (high_ - one)) / (high_ - low),
+      step = each / values.length;
+    made.text(`bars ${g}`, [x, top + 2.6 * em, note ? each - wide(note, true) - 0.6 * em : each], title, {
+      bold: true,
+    });
+    if (g && signs[g - 1])
+      made.text(`bars sign ${g}`, [x - sign / 2, (up + down) / 2], signs[g - 1], { align: 'center', bold: true });
+    made.rect(`bars ${part} zero`, [x, y(zero), each, 1], { fill: paint.text });
     values.forEach((one, n) => {
       const [from, to] = [y(zero), y(one)],
         box = [x + (n + 0.2) * step, Math.min(from, to), 0.6 * step, Math.max(1, Math.abs(to - from))],
@@ -268,34 +417,69 @@ function addBars(made, at, meta, { step, paint, small, wide, value }, tile) {
       made.text(`bars ${part} key ${n}`, [middle, top + high - 0.3 * em, step], `${narrow ? '' : 'key '}${keys[n]}`, {
         ...{ align: 'center', size: smallText(em), alpha: 0.75 },
       });
-      if (!shown) {
-        made.rect(`bars ${part} slot ${n}`, [box[0], up, box[2], down - up], { stroke: paint.border, dash: [3, 4] });
-        return;
-      }
       made.rect(`bars ${part} ${n}`, box, {
         ...{ fill: COLOURS[part === 'P' ? 'P' : part === 'dP' ? 'O' : 'S'], ease: 'both' },
         enter: { rect: [box[0], from, box[2], 0] },
       });
-      made.text(`bars ${part} value ${n}`, [middle, to < from ? to - 0.35 * em : to + 1.05 * em, step], text(n), {
-        ...{ align: 'center', size, bold: true },
+      made.text(`bars ${part} value ${n}`, [middle, to < from ? to - 0.35 * em : to + 1.05 * em, step], said(n), {
+        ...{ align: 'center', size, bold: true, ease: 'both' },
       });
     });
-    if (part !== 'dP' || !cut) return;
-    made.rect('bars delta', [x, y(mean) - 1, each, 2.5], { fill: paint.text, enter: { rect: [x, y(0), each, 2.5] } });
-    made.text(
-      'bars delta is',
-      [x + each, top + 2.6 * em, each - wide(title, true) - em],
-      filled(meta.bar_words.delta, { value: mean.toFixed(2).replace('-', '\u2212') }),
-      { align: 'right', bold: true, fill: paint.text, size: small },
-    );
+    if (note)
+      made.text(`bars ${g} note`, [x + each, top + 2.6 * em, each], note, {
+        ...{ align: 'right', bold: true, size: small },
+      });
+    if (line === undefined) return;
+    made.rect('bars delta', [x, y(line) - 1, each, 2.5], { fill: paint.text, enter: { rect: [x, y(0), each, 2.5] } });
   });
+  // what the step says about them
+  const about = {
+      ...{ key: keys[named], change: signed(changes[named] / 100, 3) },
+      ...(phase === 'share' && {
+        ...{ key: keys[grown], before: few(weights[grown]), after: few(after) },
+        ...{ percent: Math.round(100 / sum), more: GROWS },
+      }),
+    },
+    is = !less && words[`${phase === 'weights' ? 'lse' : phase}_is`];
+  if (is) {
+    const x = left + 2 * (each + sign);
+    wrapped(filled(is, about), each, 8, (/** @type {string} */ text) => wide(text)).forEach((text, n) =>
+      made.text(`bars say ${n}`, [x, up + (0.2 + 1.35 * n) * em, each], text),
+    );
+  }
+  if (phase === 'share') {
+    const long = 2 * each + sign,
+      tall = Math.min(3.4 * em, (high - 5.4 * em) / 2);
+    for (const [n, name, part] of /** @type {[number, string, number][]} */ ([
+      [0, 'before', weights[grown]],
+      [1, 'after', after],
+    ])) {
+      const y = top + (2.9 + n * 2) * em + n * tall;
+      made.text(`share ${name}`, [left, y - 0.35 * em, long], filled(words[name], about), { bold: true });
+      made.rect(`share ${name} rest`, [left + long * part, y, long * (1 - part), tall], {
+        fill: blend(rgb(COLOURS.P), rgb(paint.background), 0.25),
+      });
+      made.rect(`share ${name} key`, [left, y, Math.max(2, long * part), tall], {
+        ...{ fill: COLOURS.P, enter: { rect: [left, y, Math.max(2, long * weights[grown]), tall] }, ease: 'both' },
+      });
+      made.text(
+        `share ${name} others`,
+        [left + long - 0.5 * em, y + tall / 2 + 0.35 * em, long * (1 - part) - em],
+        filled(words.others, { rest: (1 - part).toFixed(3) }),
+        { align: 'right' },
+      );
+    }
+  }
   // their place in the matrices
-  for (const part of ['P', 'dP', 'dS']) {
+  for (const part of groups.map(one => one.part)) {
     const [x, y, w, h] = at.rect(part, tile),
-      [, rows, columns] = meta.parts[part].windows[tile],
-      box = [x + (w * column) / columns, y + (h * row) / rows, (w * count) / columns, h / rows];
-    if (seen(part))
-      made.rect(`bars of ${part}`, [box[0] - 2, box[1] - 2, box[2] + 4, box[3] + 4], { stroke: paint.text, width: 2 });
+      [, rows, count] = meta.parts[part].windows[tile];
+    columns.forEach((column, n) => {
+      const box = [x + (w * column) / count, y + (h * row) / rows, w / count, h / rows];
+      made.rect(`bars of ${part} ${n}`, [box[0] - 2, box[1] - 2, box[2] + 4, box[3] + 4], {
+        ...{ stroke: paint.text, width: 1.5 },
+      });
+    });
   }
 }
 

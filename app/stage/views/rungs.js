@@ -2,7 +2,7 @@
 // logarithmic scale. All times are recorded, and none moves on its way.
 import { filled } from '../core/follow.js';
 import { handView } from '../core/hand.js';
-import { button, element, short, widest } from '../core/paint.js';
+import { button, element, short, way, widest } from '../core/paint.js';
 import { rungsLayout, rungsMarks, timeOf } from './rungs_marks.js';
 
 /** @type {Picture<timing.RungsMeta>} */
@@ -47,12 +47,13 @@ export default function (host, { meta }, context) {
         return at > 0 ? against(us[id], us[ladder[at - 1]]) : '';
       };
       const said = versus(of.rung, of.rival, us);
-      return { ...of, problem: problemOf(of.problem), seen: new Set(of.seen), factor, versus: said };
+      const toScale = of.rival === 'limit';
+      return { ...of, problem: problemOf(of.problem), seen: new Set(of.seen), factor, versus: said, toScale };
     }
     const problem = problemOf(chosen.problem),
       { us } = problem;
     return {
-      ...{ problem, rung: fastest(us), rival: chosen.rival, seen: new Set(Object.keys(us)) },
+      ...{ problem, rung: fastest(us), rival: chosen.rival, seen: new Set(Object.keys(us)), toScale: true },
       versus: versus(fastest(us), chosen.rival, us),
       factor: (/** @type {string} */ id) => (id === chosen.rival ? '' : against(us[id], us[chosen.rival])),
     };
@@ -81,6 +82,8 @@ export default function (host, { meta }, context) {
     clock.tell('said', sentence());
     const problem = now().problem;
     from.textContent = problem.said;
+    const { stop = '', link = '' } = rungs.find(({ id }) => id === now().rung) ?? {};
+    idea.replaceChildren(...(link ? [`${words.idea} `, way(link, () => lead(link), {}, stop)] : []));
     controls.toggleAttribute('inert', clock.step !== HAND);
     for (const one of lengths.children) one.setAttribute('aria-pressed', String(one.dataset.problem === problem.id));
     rival.replaceChildren(
@@ -92,6 +95,10 @@ export default function (host, { meta }, context) {
   }
 
   // ---- hands ----
+  function lead(/** @type {string} */ link) {
+    const [story, query] = link.split('?');
+    context.open(story, Object.fromEntries(new URLSearchParams(query)));
+  }
   function change(/** @type {Partial<typeof chosen>} */ to) {
     chosen = { ...chosen, ...to };
     const { us } = problemOf(chosen.problem);
@@ -108,6 +115,7 @@ export default function (host, { meta }, context) {
         button(tokens, () => change({ problem: id }), { class: 'chip', 'data-problem': id, title: said }),
       ),
     ),
+    idea = element('span', {}),
     from = element('span', { class: 'from' });
   rival.onchange = () => change({ rival: rival.value });
   const controls = element(
@@ -125,7 +133,7 @@ export default function (host, { meta }, context) {
   const view = handView(host, context, {
     frames: meta.frames,
     controls,
-    foot: [from],
+    foot: [idea, from],
     heard: { step: arrive },
     title: 'The ladder',
     layout: (/** @type {any} */ size) => {

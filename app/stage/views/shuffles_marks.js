@@ -57,6 +57,7 @@ export function shufflesLayout({ width, height, em }, { rows, columns, lanes, sl
  * @param {object} now
  * @param {string} now.phase one of PHASES
  * @param {number} now.tile its number
+ * @param {number} now.tiles of the row
  * @param {number} now.first its first key
  * @param {Lane[]} now.lanes of the chosen row
  * @param {number[][]} now.grid the thread of each score of the tile, or -1
@@ -273,12 +274,13 @@ function addMax(made, at, now, paint, shade) {
     });
   }
   if (rounds < at.rounds) return;
-  const y = at.roundY(at.rounds) + 1.2 * list.line + 1.1 * em,
+  const so = now.phase === 'next' && now.tile === now.tiles - 1 ? '' : ' so far',
+    y = at.roundY(at.rounds) + 1.2 * list.line + 1.1 * em,
     old = Number.isFinite(now.before) && !now.lifted ? `the larger of ${figure(now.before, 4)} (before) and ` : '',
-    said = sums ? `l, the row's sum so far = ${figure(now.l, 4)}` : `m so far = ${old}${figure(best, 4)}`;
+    said = sums ? `l, the row's sum so far = ${figure(now.l, 4)}` : `m${so} = ${old}${figure(best, 4)}`;
   made.text('ends', [list.x, y, at.width - list.x], said, { bold: true, size: 1.15 * em });
   if (now.phase !== 'next') return;
-  const all = `l so far = ${addsUp(now.sumBefore, Math.exp(now.before - now.m), now.l)}`;
+  const all = `l${so} = ${addsUp(now.sumBefore, Math.exp(now.before - now.m), now.l)}`;
   made.text('ends l', [list.x, y + 1.5 * em, at.width - list.x], all, { bold: true, size: 1.15 * em });
 }
 

@@ -89,11 +89,16 @@ export default function (host, { meta }, context) {
     speak();
   }
   const onStep = (/** @type {any} */ { detail }) => arrive(detail.step, detail.why);
+  // The token of an answer.
+  const onRight = (/** @type {any} */ { detail }) => {
+    if (detail?.of === name) choose(detail.token);
+  };
+  const onPoint = () => onRight({ detail: clock.point });
   const view = handView(host, context, {
     frames,
     controls,
     foot: [from],
-    heard: { step: onStep },
+    heard: { step: onStep, covers: onPoint, right: onRight },
     end: glide.stop,
     title: 'Pages',
     live: true,

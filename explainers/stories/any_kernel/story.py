@@ -167,6 +167,13 @@ def fastest(subject: Request) -> str:
     return WORDS.say("fastest", names | {"device": nearest_times.recorded_device().name, "date": date})
 
 
+def recorded_call(subject: Request) -> str:
+    """The fastest rung and the bytes of an operator's call in sentences, which need no run."""
+    if not subject.problem.operator:
+        return ""
+    return " ".join(["Recorded:", fastest(subject) or WORDS.say("no_time", {}), moved(subject)])
+
+
 def moved(subject: Request) -> str:
     """The bytes of the inputs and outputs in a sentence."""
     size = subject.problem.call_bytes

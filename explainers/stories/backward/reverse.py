@@ -1,7 +1,8 @@
-"""The picture `reverse`: the products of the forward in reverse, on the numbers of a tile of the run, and four numbers
-of a row of P, dP and dS as bars."""
+"""The picture `reverse`: the products of the forward in reverse, on the numbers of a tile of the run. Below it: the
+bytes of the forward, four numbers of a row as bars, or the tiles of the block's loop."""
 
 from functools import cache
+from itertools import combinations
 from typing import TypedDict
 
 import numpy as np
@@ -26,9 +27,10 @@ MADE = {  # phase -> the parts that it makes
     "score_gradients": ("dS",),
     "queries": ("dQ", "dK"),
 }
-PHASES = ("forward", "kept", "weights", "price", *[*MADE][1:], "next", "hand")
+PHASES = ("forward", "kept", "weights", "price", "values", "share", *[*MADE][2:], "next", "hand")
+PRODUCTS = {name: n for n, name in enumerate(("S", "dV", "dP", "dQ", "dK"), 1)}  # in the order of the steps
 ALL_MADE = [part for parts in MADE.values() for part in parts]
-BARS = 4  # numbers of a row
+BARS, AMONG = 4, 6  # numbers of a row, of its largest weights
 READS: dict[str, tuple[str, ...]] = {product.made: product.reads for product in gradients.PRODUCTS}
 READS |= {"O": ("P", "V"), "P": ("S", "LSE"), "delta": ("dO", "O"), "dS": ("P", "dP", "delta")}
 LONG, WIDE, ITEM = 16_384, 128, 2  # tokens, head_dim and bytes of a number, of the price of P
@@ -41,6 +43,7 @@ class Part(TypedDict):
     said: its name in words.
     formula: in place of its name, at its own step.
     scaled: whether its numbers have the factor `scale`, as S has.
+    product: its number among the products of the backward, or 0.
     rows, columns: the names of its axes.
     windows: of each tile: its first number in the column `numbers`, its rows, columns, first row and first column.
     reads: its inputs.
@@ -51,6 +54,7 @@ class Part(TypedDict):
     said: str
     formula: str
     scaled: bool
+    product: int
     rows: str
     columns: str
     windows: list[list[int]]
@@ -68,15 +72,28 @@ class Price(TypedDict):
     said: str
 
 
+class Kept(TypedDict):
+    """The bytes of the tensors of a long problem. square: the one that the forward does not keep, and its row in words.
+
+    parts: of each other tensor, its name, its bytes, and these in words. says: phase -> a sentence.
+    """
+
+    title: str
+    says: dict[str, str]
+    square: tuple[str, float, str]
+    gone: str
+    parts: list[tuple[str, float, str]]
+
+
 class ReverseMeta(TypedDict):
     """The fields of the view `reverse`.
 
     tile: at each step, the number of the tile of queries.
     phases: the name of each step. made: at each step, its parts.
-    bars: of each tile, the numbers with bars: their row and first column in the tile, and how many. bar_words: next to
-    them. {name} stands for a value.
-    tiles: of each tile, its queries and keys in words.
-    price: for the step `price_at`, or None.
+    bars: of each tile, the numbers with bars: their row and columns in the tile. bar_words: next to them. {name} stands
+    for a value.
+    tiles: of each tile, its queries and keys in words. spans: the queries of all tiles of the keys.
+    kept: for the first steps. price: for the step `price`, or None.
     hand: the sentences under a hand. {name} stands for a value.
     """
 
@@ -88,8 +105,10 @@ class ReverseMeta(TypedDict):
     bars: list[list[int]]
     bar_words: dict[str, str]
     tiles: list[str]
+    spans: list[str]
+    loop_words: dict[str, str]
+    kept: Kept
     price: Price | None
-    price_at: int
     hand: dict[str, str]
     gradient: str
 
@@ -119,8 +138,10 @@ def views(run: Run, walk: Walk) -> list[stage.View]:
         "bars": [_bars(parts, numbers, tile) for tile in range(len(tiles))],
         "bar_words": WORDS.table("bars"),
         "tiles": [WORDS.say("tile", one | {"head": f"head {walk.head}, " if heads else ""}) for one in said],
+        "spans": _spans(walk, tiles[0]),
+        "loop_words": WORDS.table("loop"),
+        "kept": _kept(),
         "price": _price(price) if price else None,
-        "price_at": phases.index("price") if price else -1,
         "hand": WORDS.table("hand"),
         "gradient": WORDS.say("gradient", {}),
     }
@@ -161,6 +182,7 @@ def _parts(run: Run, head: int, tiles: list[Row], phases: list[str]) -> tuple[di
             "said": said[part],
             "formula": formulas.get(part, "").removeprefix(part).strip(),
             "scaled": part in scaled,
+            "product": PRODUCTS.get(part, 0),
             "rows": along,
             "columns": across,
             "windows": windows,
@@ -204,24 +226,36 @@ def _seen(part: str, phases: list[str]) -> bool:
 
 
 def _bars(parts: dict[str, Part], numbers: np.ndarray, tile: int) -> list[int]:
-    """A row, its first column and a count: neighbours in a tile whose dS have both signs and like sizes, so that all
-    bars are in sight, and whose delta is large."""
+    """A row and columns: large weights of a row, so that one that grows takes a visible share from the others. Their
+    dS have both signs and like sizes."""
 
     def of(part: str) -> np.ndarray:
         first, rows, columns, *_ = parts[part]["windows"][tile]
         return np.nan_to_num(numbers[first : first + rows * columns].reshape(rows, columns))
 
-    d_scores, d_weights, delta = of("dS"), of("dP"), of("delta")
+    d_scores, d_weights, delta, weights = of("dS"), of("dP"), of("delta"), of("P")
     count = min(BARS, d_scores.shape[1])
 
-    def worth(row: int, col: int) -> float:
-        here = np.s_[row, col : col + count]
-        sizes, most = np.abs(d_scores[here]), np.abs(d_weights[here]).max()
+    def worth(place: tuple[int, tuple[int, ...]]) -> float:
+        row, here = place[0], [*place[1]]
+        sizes, most = np.abs(d_scores[row, here]), np.abs(d_weights[row, here]).max()
         even, share = sizes.min() / max(sizes.max(), 1e-30), abs(delta[row, 0]) / max(most, 1e-30)
-        return float((d_scores[here].min() < 0 < d_scores[here].max()) + even + min(share, 0.5))
+        both = d_scores[row, here].min() < 0 < d_scores[row, here].max()
+        return float(both + even + min(share, 0.5) + 20 * weights[row, here].min())
 
-    places = [(row, col) for row in range(d_scores.shape[0]) for col in range(d_scores.shape[1] - count + 1)]
-    return [*max(places, key=lambda place: worth(*place)), count]
+    places = [
+        (row, columns)
+        for row in range(d_scores.shape[0])
+        for columns in combinations(sorted(np.argsort(-weights[row])[:AMONG].tolist()), count)
+    ]
+    row, columns = max(places, key=worth)
+    return [row, *columns]
+
+
+def _spans(walk: Walk, tile: Row) -> list[str]:
+    """The queries of each tile that the block of these keys walks over."""
+    known = {tuple(row["queries"]) for row in walk.steps if row["queries"] and row["keys"] == tile["keys"]}
+    return [f"{first} to {last}" for first, last in sorted(known)]
 
 
 def _note(part: str, phases: list[str], notes: dict[str, str]) -> str:
@@ -237,6 +271,20 @@ def _note(part: str, phases: list[str], notes: dict[str, str]) -> str:
 
 
 # ---- the price of P ----
+
+
+def _kept() -> Kept:
+    """The bytes of a head's tensors."""
+    names: Row = {"tokens": LONG, "dim": WIDE, "bits": 8 * ITEM}
+    sizes = {part: LONG * WIDE * ITEM for part in ("Q", "K", "V", "O")} | {"LSE": LONG * 4}
+    square = LONG * LONG * ITEM
+    return {
+        "title": WORDS.say("kept", names),
+        "says": WORDS.table("kept"),
+        "square": ("P", float(square), amount(square, BYTES)),
+        "gone": WORDS.table("notes")["gone"],
+        "parts": [(part, float(size), amount(size, BYTES)) for part, size in sizes.items()],
+    }
 
 
 @of_recordings(cache)

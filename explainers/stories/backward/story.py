@@ -67,6 +67,7 @@ class Backward(Story[Request]):
         backwards = reverse.views(run, made)
         if backwards:
             data |= {"view": backwards[0].id, "at": reverse.steps_of(backwards[0])}
+            data["at"] |= {"products": data["at"]["queries"], "next": data["at"].get("next", data["at"]["queries"])}
         frames = WORDS.frames(made.steps, data)
         summary, tone = runner.broken(run)
         return stage.of_request(
@@ -138,7 +139,7 @@ def data_of(run: Run, steps: Sequence[Row], again: Mapping[str, np.ndarray]) -> 
         **{"lse_bytes": 4 * n, "p_bytes": n * keys * item, "item": item},
         "first": first,
         "view": "tiles",
-        "at": {"kept": max(0, first["P"] - 1), "values": first["dV"], "keys": first["dK"]},
+        "at": _answers_at(first),
         "held": [part for part in grows if part != "dQ"],
         "tiles": len({row["tile"] for row in of_values} - {-1}),
         "key_spans": len({tuple(row["keys"]) for row in of_values if row["keys"] and row["made"]}),
@@ -153,6 +154,12 @@ def data_of(run: Run, steps: Sequence[Row], again: Mapping[str, np.ndarray]) -> 
     data["hidden"] = [said[product.made] for product in gradients.PRODUCTS]
     facts = [(WORDS.say(f"fact_{name}", data), of) for name, of in FACTS.items()]
     return data | {"facts": [(text, of) for text, of in facts if text], "panel": [text for text, _ in facts if text]}
+
+
+def _answers_at(first: Mapping[str, int]) -> dict[str, int]:
+    """The steps of the questions, and of their answers, in the chain."""
+    at = {"kept": max(0, first["P"] - 1), "weights": first["P"], "values": first["dV"]}
+    return at | {"products": first["dK"], "queries": first["dK"], "next": first["dK"]}
 
 
 def changes(run: Run, again: Mapping[str, np.ndarray], part: str) -> int:

@@ -28,6 +28,8 @@ from kernels.measure.hierarchy import Measured
 
 WORDS = Words.of(str(__package__), "places.toml")
 STEPS = ("begin", "near", "l2", "far", "race", "hand")
+ON_SM, IN_GLOBAL = ("shared", "through_l1"), ("through_l1", "from_l2")
+LOADS = {"near": ON_SM, "l2": IN_GLOBAL, "far": IN_GLOBAL, "hand": IN_GLOBAL}  # step -> spaces. Else of all three
 WAITS = ("Shared memory", "L1 cache", "L2 cache", "Device memory")  # the levels with a wait, the nearest first
 HUES = ("grey", "green", "sky", "blue", "purple")  # of the registers and of these levels
 
@@ -95,17 +97,20 @@ class PlacesMeta(TypedDict):
     recorded: str
 
 
-def view(measured: Measured, label: str, data: Names) -> list[stage.View]:
+def view(measured: Measured, label: str, data: Names, lines: Mapping[str, str]) -> list[stage.View]:
     """The picture in a list. An empty list while the table lacks a level.
 
-    label: measured or recorded. data: of the story's texts.
+    label: measured or recorded. data: of the story's texts. lines: space -> FILE:LINE of its load.
     """
     if not data["known"]:
         return []
     table = measured.table
     cycles = plateaus(table).set_index("level").cycles
     ends = {edge.level: edge.fits for edge in edges(table)}
-    steps: list[Row] = [{"phase": phase, "tile": -1} for phase in STEPS]
+    lit = {
+        step: {lines[space]: 1 for space in LOADS.get(step, {*ON_SM, *IN_GLOBAL}) if space in lines} for step in STEPS
+    }
+    steps: list[Row] = [{"phase": step, "tile": -1, "lines": lit[step]} for step in STEPS]
     meta: PlacesMeta = {
         "frames": WORDS.frames(steps, data),
         "levels": levels_of(measured, cycles.to_dict(), ends),

@@ -264,7 +264,8 @@ def stage_of(
         for one in catalog.current().kernels.values()
         if "walk" in probed.marks(one) and {"passes", "space"} <= set(fields_of(one.problem_type))
     ][:1]
-    steps = WORDS.frames(steps_of(table, lines_of(spec)), data)
+    lines = lines_of(spec)
+    steps = WORDS.frames(steps_of(table, lines), data)
     code = stage.code(probed.sample(spec), steps)
     at, machine = stairs(table), machine_of(measured.device)
     few, bandwidth = shown[~shown.space.isin(FEW_USE)], bandwidth_chart(shown, table)
@@ -279,7 +280,7 @@ def stage_of(
         f"{WORDS.table('notes')['dashed']} {source}" if machine else source,
     )
     views = [
-        *places.view(measured, label, data),
+        *places.view(measured, label, data, lines),
         _view("latency", "Latency", latency_chart(few, table), about, at, source),
         *([others] if len(few) < len(shown) else []),
         _bandwidth_view(table, bandwidth, source, next((lines_of(one)["through_l1"] for one in stream), "")),

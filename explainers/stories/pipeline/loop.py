@@ -8,7 +8,7 @@ from functools import cache
 from typing import TypedDict
 
 from explainers.stories.pipeline import schedule
-from explainers.stories.pipeline.marks import BlockStory
+from explainers.stories.pipeline.marks import COPIES, BlockStory
 from explainers.story import stage
 from explainers.story.frames import Frame
 from explainers.story.words import Row, Words
@@ -18,6 +18,9 @@ from kernels.recordings import tables
 
 WORDS = Words.of(str(__package__), "loop.toml")
 PHASES = ("pieces", "units", "after", "flight", "roles", "turns", "run", "hand")
+# The marks whose lines of code are lit at a step. Each other step lights all pieces.
+LIT = {"flight": COPIES, "roles": ("producer", "consumer"), "turns": ("scores", "softmax", "output")}
+PIECES = (*COPIES, "scores", "softmax", "output")
 BYTES = 2  # of a number
 INSTRUCTION = (64, 16)  # rows and depth of a wgmma of 16 bits. Its columns are the keys of a tile
 FIRST = 3  # key tile of the run at the left edge
@@ -78,7 +81,7 @@ def views(story: BlockStory) -> list[stage.View]:
         **{"size": size, "share": share, "rate": rate, "kernel": story.name},
         **{"provenance": made.provenance, "device": made.device.removeprefix("NVIDIA "), "date": made.date},
     }
-    steps: list[Row] = [{"phase": phase, "tile": -1} for phase in PHASES]
+    steps: list[Row] = [{"phase": phase, "tile": -1, "lines": lines(story, phase)} for phase in PHASES]
     meta: LoopMeta = {
         "frames": WORDS.frames(steps, names),
         "copy": copy,
@@ -93,6 +96,12 @@ def views(story: BlockStory) -> list[stage.View]:
         "words": WORDS.table("hand"),
     }
     return [stage.View("loop", "loop", "One loop, three schedules", {**meta, "clock": True, "state": []})]
+
+
+def lines(story: BlockStory, phase: str) -> dict[str, int]:
+    """The lines of code of a step: FILE:LINE -> 1."""
+    events = LIT.get(phase, PIECES)
+    return {str(place): 1 for place in story.bars[story.bars.event.isin(events)].place.unique()}
 
 
 def questions() -> list[stage.Question]:

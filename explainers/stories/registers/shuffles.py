@@ -85,11 +85,13 @@ def _fits(tiles: Tiling, made: Lanes) -> bool:
 
 
 def _steps(tiles: Tiling, made: Lanes, row: int) -> list[Row]:
-    """The first tile in detail, each later one, and the reader's hand."""
+    """The first tile in detail, the second and the last one, and the reader's hand."""
     found: list[Row] = []
-    for tile, (first, last) in enumerate(made.tiles):
+    for tile in sorted({0, min(1, len(made.tiles) - 1), len(made.tiles) - 1}):
+        first, last = made.tiles[tile]
         scored, weighed = (int(steps[row, first : last + 1].max()) for steps in (made.scored, made.weighed))
         for phase in FIRST if tile == 0 else ("next",):
             lines = tiles.frames[scored if phase == "held" else weighed].get("lines", {})
-            found.append({"phase": phase, "tile": tile, "number": tile + 1, "keys": last - first + 1, "lines": lines})
+            step = {"phase": phase, "tile": tile, "number": tile + 1, "keys": last - first + 1, "lines": lines}
+            found.append(step | {"ends": tile == len(made.tiles) - 1})
     return [*found, {**found[0], "phase": "hand"}]

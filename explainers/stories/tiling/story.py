@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from explainers.models import generic, grid, race, softmax_rows, threads, tiling
 from explainers.models.frames import Heights, MatricesMeta
-from explainers.stories.tiling import reuse, tile_questions, traffic
+from explainers.stories.tiling import reuse, tile_questions, traffic, trips
 from explainers.story import picture, stage
 from explainers.story.base import Runner, Story
 from explainers.story.stage import Block, Stage
@@ -29,12 +29,15 @@ class Tiles(Story[Request]):
         made = tiling.stage_of(run, runner.provenance(run), [threads.view(run), whole_grid, *others])
         matrices, *more = made.views
         matrices = replace(matrices, meta=matrices.meta | hand(run, matrices.meta))
-        made = replace(made, views=[matrices, *reuse.views(run, matrices.meta), *more, race.view()])
+        made = replace(made, views=[matrices, *reuse.views(run, matrices.meta), *more, trips.view(), race.view()])
         summary, tone = runner.broken(run)
         found = tile_questions.query_tile(run, made)
         made = replace(made, offer=softmax_rows.offer(run, runner), step=len(made.frames) - 1 if tone == "bad" else 0)
         return replace(
-            made, questions=[*found, *race.questions()], summary=summary or made.summary, tone=tone or made.tone
+            made,
+            questions=[*found, *trips.questions(), *race.questions()],
+            summary=summary or made.summary,
+            tone=tone or made.tone,
         )
 
 

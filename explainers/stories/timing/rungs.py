@@ -23,6 +23,7 @@ WORDS = Words.of(str(__package__), "rungs.toml")
 RUNGS, RIVALS, NEXT_TO = (WORDS.table(name) for name in ("rungs", "rivals", "next_to"))
 STOP_OF = WORDS.table("stop_of")
 ONE_PASS, FOR_SHORT, EXACT = (WORDS.table("special")[name] for name in ("one_pass", "short", "exact"))
+NO_STOP = ("", "")
 ASIDE = (FOR_SHORT, EXACT)  # no rungs of the ladder: each is in sight where it is our fastest
 UNFUSED, FLASH = "sdpa_math float32", "sdpa_flash float16"
 CUDNN, NEWEST, LIMIT = "sdpa_cudnn float16", "flash_attn_4 float16", "limit"
@@ -37,12 +38,15 @@ SHARES = (25, 50, 75, 95)  # percent of a roof
 class Rung(TypedDict):
     """A row: a kernel of ours, or a rival.
 
-    said: its idea, or the rival's name. stop: the stop with its idea, or "". group: the row's group.
+    said: its idea, or the rival's name. stop: number and title of the stop with its idea, or "". link: to this stop.
+    change: what the kernel before does, and what this one does. Empty for a rival. group: the row's group.
     """
 
     id: str
     said: str
     stop: str
+    link: str
+    change: list[str]
     group: str
 
 
@@ -84,10 +88,10 @@ def time(us: float) -> str:
     return amount(us, MICROSECONDS)
 
 
-def views(taught: Mapping[str, str]) -> tuple[list[stage.View], list[stage.Question]]:
+def views(taught: Mapping[str, tuple[str, str]]) -> tuple[list[stage.View], list[stage.Question]]:
     """The picture in a list, and its questions. Empty lists without a recording of all rows of the first problem.
 
-    taught: the name of a stop -> its title.
+    taught: the name of a stop -> its number and title, and its link.
     """
     problems = {one["id"]: one for one in recorded()}
     main = problems.get(f"main {LENGTH}")
@@ -106,19 +110,22 @@ def views(taught: Mapping[str, str]) -> tuple[list[stage.View], list[stage.Quest
     return [stage.View("rungs", "rungs", "The ladder", {**meta, "clock": True, "state": []})], WORDS.questions(names, 0)
 
 
-def _rows(taught: Mapping[str, str]) -> list[Rung]:
+def _rows(taught: Mapping[str, tuple[str, str]]) -> list[Rung]:
     specs = catalog.current().kernels
-
+    before, now = WORDS.table("before"), WORDS.table("now")
     ours: list[Rung] = [
         {
             "id": name,
             "said": RUNGS[name],
-            "stop": taught.get(STOP_OF.get(name, ""), ""),
+            "stop": taught.get(STOP_OF.get(name, ""), NO_STOP)[0],
+            "link": taught.get(STOP_OF.get(name, ""), NO_STOP)[1],
+            "change": [of[name] for of in (before, now) if name in of],
             "group": specs[name].problem_type().dtype,
         }
         for name in RUNGS
     ]
-    rivals: list[Rung] = [{"id": id, "said": said, "stop": "", "group": "rivals"} for id, said in RIVALS.items()]
+    none: Rung = {"id": "", "said": "", "stop": "", "link": "", "change": [], "group": "rivals"}
+    rivals: list[Rung] = [{**none, "id": id, "said": said} for id, said in RIVALS.items()]
     return [*sorted(ours, key=lambda one: one["group"], reverse=True), *rivals]  # 32 bits first
 
 

@@ -52,7 +52,7 @@ class Sources:
     gpu: the name of this machine's GPU, or "".
     gpus: (id, name) of each GPU, if the machine has several.
     chosen: the kernels that the form for a sweep selects at first.
-    taught: (name, title) of the stops of the course.
+    taught: (name, number and title, link) of the stops of the course.
     """
 
     sources: tuple[str, ...]
@@ -64,7 +64,7 @@ class Sources:
     gpu: str
     gpus: tuple[tuple[str, str], ...]
     chosen: tuple[str, ...]
-    taught: tuple[tuple[str, str], ...] = ()
+    taught: tuple[tuple[str, str, str], ...] = ()
 
 
 class Times(Story[Sources]):
@@ -81,7 +81,7 @@ class Times(Story[Sources]):
         met = gradient_duels.recorded()
         turns = [Tab("turns", duels.titles(met[0]))] if met else []
         made = stage_of(shown_of(subject))
-        ladder, asked = rungs.views(dict(subject.taught))
+        ladder, asked = rungs.views({name: (said, link) for name, said, link in subject.taught})
         made = replace(made, views=[*made.views, *ladder], questions=asked, tabs=[*here, *made.tabs, *turns, *others])
         return stage.warned(made, tables.left_out(bench.KIND))
 

@@ -7,6 +7,7 @@ import { placeOf } from '../../../app/stage/views/slots_rule.js';
 import { traffic } from '../../../app/stage/views/race_rule.js';
 import { bytesOf } from '../../../app/stage/views/sharing_rule.js';
 import { spread } from '../../../app/stage/views/split_rule.js';
+import { trips } from '../../../app/stage/views/trips_rule.js';
 
 let given = '';
 for await (const part of process.stdin) given += part;
@@ -17,7 +18,7 @@ const loop = (name, times) => {
   const bars = schedule(name, times);
   return { bars, period: period(bars), share: share(bars, times) };
 };
-const apply = { onePass, placeOf, bytesOf, spread, sharedLoad, access, traffic, loop, limits, cure }[rule];
+const apply = { onePass, placeOf, bytesOf, spread, sharedLoad, access, traffic, trips, loop, limits, cure }[rule];
 console.log(
   JSON.stringify(
     cases.map(values => apply(...values), said),

@@ -1,5 +1,8 @@
 """A page that cannot run proposes the nearest choice that can."""
 
+import re
+from urllib.parse import urlencode
+
 from pages import open_page, page_of
 
 from app.web import asking
@@ -39,3 +42,10 @@ def test_nothing_is_proposed_if_no_choice_helps():
         raise WarpglassError("nothing runs here")
 
     assert asking.nearest_offer(page, page.default_state(), seconds) is None
+
+
+def test_a_call_too_large_for_this_cpu_still_names_its_fastest_kernel_its_share_and_its_bytes():
+    call = {"kernel": "11_overlap", "seq_len": "4096", "batch": "4", "num_heads": "16", "head_dim": "128"}
+    asked = open_page(f"any_kernel?{urlencode(call)}&backend=cpu").asked
+    assert re.search(r"Recorded: \w+ is the fastest rung for this call: about \d+ µs on an NVIDIA", asked.error)
+    assert re.search(r"reaches \d+ % of the .* roof", asked.error) and "have 257 MiB" in asked.error

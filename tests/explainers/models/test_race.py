@@ -70,7 +70,7 @@ def test_the_questions_come_before_the_steps_that_answer_them():
 
 
 def test_unfused_attention_holds_more_than_twice_both_squares():
-    """The stop says so, as the reason why time gains more than the bytes of the rule."""
+    """The stop says so, next to a time that gains more than the bytes of the rule."""
     begin = next(one for one in race.raced()[0] if one["tokens"] == race.BEGIN and not one["causal"])
     both = 2 * race.JOB["batch"] * race.JOB["heads"] * race.JOB["bytes"] * race.BEGIN**2
     assert f"holds {begin['held'][0] / both:.1f} times the bytes of S and P" in frame_of("times")["details"]

@@ -6,7 +6,7 @@ const PLACES = ['Q', 'K', 'S', 'V', 'O'];
 // shape: n queries, keys, head dimension d; rows and tile: the queries and keys of a tile, or
 // tile 0 for a kernel that holds nothing on the SM. Returns {boxes: of global memory, name -> [x, y,
 // width, height], unit: pixels of an element; held, chip and heldUnit: the same on the SM, or null;
-// reads: the place of words below the SM, tally: of two bars below all, each of them or null; gap; title: the baseline of the words above; height}.
+// reads: the place of words below the SM, or null; gap; title: the baseline of the words above; height}.
 export function matricesLayout({ width, height, em }, { n, keys, d, rows = 0, tile = 0 }) {
   const gap = Math.round(1.7 * em),
     head = Math.round(1.5 * em), // a name above the uppermost box
@@ -29,7 +29,6 @@ export function matricesLayout({ width, height, em }, { n, keys, d, rows = 0, ti
       unit: only,
       held: null,
       chip: null,
-      tally: null,
       reads: null,
       heldUnit: 0,
       title: 0,
@@ -41,10 +40,8 @@ export function matricesLayout({ width, height, em }, { n, keys, d, rows = 0, ti
     beside = width > 1.15 * height,
     roomy = beside && height > 24 * em,
     share = beside ? 0.5 : 0.56,
-    free = within - all.down * fitted(share * width, within, all) - around.down,
-    bars = roomy ? Math.max(7 * em, Math.min(12 * em, free)) : 0,
     words = roomy ? 3.6 * em : 0, // below the SM
-    unit = beside ? fitted(share * width, within - bars, all) : fitted(width, share * height, all),
+    unit = beside ? fitted(share * width, within, all) : fitted(width, share * height, all),
     high = all.down * unit + around.down,
     wide = all.across * unit + 2 * gap,
     room = width - wide - 2 * gap - 2 * pad;
@@ -53,7 +50,7 @@ export function matricesLayout({ width, height, em }, { n, keys, d, rows = 0, ti
       : fitted(width - 2 * pad, height - high - 2 * pad, part),
     heldUnit = scale >= 2 ? Math.floor(2 * scale) / 2 : scale,
     size = [part.across * heldUnit + 2 * gap, part.down * heldUnit + gap + head];
-  const above = beside ? Math.max(0, (within - bars - high) / 2) : 0,
+  const above = beside ? Math.max(0, (within - high) / 2) : 0,
     boxes = placed([beside ? 1 : (width - wide) / 2, above + title + head], unit, gap, all, {
       n,
       keys,
@@ -73,11 +70,10 @@ export function matricesLayout({ width, height, em }, { n, keys, d, rows = 0, ti
     held,
     chip,
     reads: roomy ? [chip[0], end, chip[2], low - end] : null,
-    tally: roomy ? [1, low + 0.8 * em, width - 2, bars - 0.8 * em] : null,
     heldUnit,
     title: above + 1.1 * em,
     gap,
-    height: low + bars + 2,
+    height: low + 2,
   };
 }
 

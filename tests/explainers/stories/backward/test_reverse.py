@@ -71,7 +71,7 @@ def test_a_part_appears_at_the_step_that_makes_it_and_its_inputs_are_there():
 def test_there_are_few_steps_each_with_a_short_headline_and_the_lines_that_make_its_part():
     _, view = made()
     frames = view.meta["frames"]
-    assert len(frames) <= 10
+    assert len(frames) <= 11
     for frame, made_now in zip(frames, view.meta["made"]):
         assert len(frame["head"].split()) <= 12 and frame["lines"] or not made_now
 
@@ -87,10 +87,33 @@ def test_making_the_weights_again_costs_less_than_keeping_them():
 
 @pytest.mark.parametrize("tile", [0, 1])
 def test_four_numbers_of_a_row_show_how_delta_makes_ds(tile):
-    row, col, count = made()[1].meta["bars"][tile]
-    p, dp, ds = (numbers(part, tile)[row, col : col + count] for part in ("P", "dP", "dS"))
-    assert count == 4 and np.allclose(ds, p * (dp - numbers("delta", tile)[row, 0]), atol=1e-5)
+    row, *columns = made()[1].meta["bars"][tile]
+    p, dp, ds = (numbers(part, tile)[row, columns] for part in ("P", "dP", "dS"))
+    assert len(columns) == 4 and sorted(columns) == columns
+    assert np.allclose(ds, p * (dp - numbers("delta", tile)[row, 0]), atol=1e-5)
     assert ds.min() < 0 < ds.max() and np.abs(ds).min() > 0.3 * np.abs(ds).max()  # each bar is in sight
+
+
+def test_the_areas_of_the_first_step_are_the_bytes_of_a_head():
+    kept = made()[1].meta["kept"]
+    _, square, said = kept["square"]
+    sizes = {part: size for part, size, _ in kept["parts"]}
+    assert square == 16_384**2 * 2 and said == "537 MB" and sizes["LSE"] == 16_384 * 4
+    assert {sizes[part] for part in ("Q", "K", "V", "O")} == {16_384 * 128 * 2}
+
+
+def test_a_row_shares_its_weight_before_delta_comes_and_products_have_numbers():
+    _, view = made()
+    phases, parts = view.meta["phases"], view.meta["parts"]
+    assert phases.index("share") + 1 == phases.index("mean") == phases.index("score_gradients") - 1
+    numbered = {of["product"]: part for part, of in parts.items() if of["product"]}
+    assert [numbered[n] for n in (1, 2, 3, 4, 5)] == [p for p in reverse.ALL_MADE if p in numbered.values()]
+    assert {*numbered.values()} == {product.made for product in gradients.PRODUCTS}
+
+
+def test_the_block_walks_over_the_queries_of_all_tiles():
+    _, view = made()
+    assert view.meta["spans"] == ["0 to 31", "32 to 63", "64 to 95"]
 
 
 def test_no_text_before_an_answer_has_it():
@@ -104,6 +127,8 @@ def test_no_text_before_an_answer_has_it():
     assert "stay" not in before["registers"] and "registers" not in before["registers"]
     after = {id: view.meta["phases"][question.step + 1] for id, question in asked.items()}
     assert after == {"recomputed": "weights", "products": "values", "registers": "next"}
+    shows = {id: view.meta["phases"][question.shows["to"]] for id, question in asked.items()}
+    assert shows == {"recomputed": "weights", "products": "queries", "registers": "next"}
 
 
 @pytest.mark.parametrize("name", ["backward_1_recompute", "backward_6_overlap"])

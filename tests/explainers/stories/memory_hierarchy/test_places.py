@@ -8,10 +8,11 @@ from explainers.stories.memory_hierarchy import memory_levels, places, story
 from kernels.measure import hierarchy
 
 RECORDED = [hierarchy.recorded(device) for device in hierarchy.devices()]
+LINES = story.lines_of(story.probed.first(story.STORY))
 
 
 def picture(measured):
-    (view,) = places.view(measured, "recorded", story.data_of(measured.table))
+    (view,) = places.view(measured, "recorded", story.data_of(measured.table), LINES)
     return view.meta
 
 
@@ -23,6 +24,12 @@ def test_each_level_is_as_far_as_its_recorded_wait_and_the_far_ones_are_larger(m
     assert [level["cycles"] for level in levels[1:]] == [cycles[name] for name in places.WAITS]
     assert [level["wait"] for level in levels[1:]] == [f"{cycles[name]:.0f} cycles" for name in places.WAITS]
     assert levels[3]["bytes"] > 100 * levels[1]["bytes"] and levels[4]["bytes"] > 1000 * levels[3]["bytes"]
+
+
+def test_each_step_lights_the_loads_that_it_is_about():
+    near, l2, _, race = (frame["lines"] for frame in picture(RECORDED[0])["frames"][1:5])
+    assert set(near) == {LINES["shared"], LINES["through_l1"]} and set(l2) == {LINES["from_l2"], LINES["through_l1"]}
+    assert set(race) == {*near, *l2} and all(frame["lines"] for frame in picture(RECORDED[0])["frames"])
 
 
 @pytest.mark.parametrize("measured", RECORDED, ids=lambda measured: measured.device)
@@ -67,7 +74,7 @@ def test_no_headline_answers_a_question_before_its_step():
 def test_a_table_without_a_level_has_no_picture():
     measured = RECORDED[0]
     part = measured.table[measured.table.space == "shared"]
-    assert not story.data_of(part)["known"] and not places.view(measured, "recorded", story.data_of(part))
+    assert not story.data_of(part)["known"] and not places.view(measured, "recorded", story.data_of(part), LINES)
 
 
 def _spec():

@@ -23,7 +23,9 @@ def stage_of(kernel, problem, found=None):
 def test_occupancy_in_words_tables_and_stages():
     kernel, problem = KERNELS["03_flash"], DenseProblem(seq_len=4096, head_dim=64, num_heads=8)
     made, found = stage_of("03_flash", problem)
-    sentence = next(block["text"] for block in {tab.id: tab for tab in made.tabs}["facts"].blocks if block["kind"] == "text")
+    sentence = next(
+        block["text"] for block in {tab.id: tab for tab in made.tabs}["facts"].blocks if block["kind"] == "text"
+    )
     assert f"holds {found[0].blocks} blocks of 256 threads" in sentence
     assert f"The limit: {found[0].limited_by}." in sentence
     assert f"2,048 blocks make {2048 / (132 * found[0].blocks):.2f} waves" in sentence

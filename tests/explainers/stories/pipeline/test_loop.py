@@ -116,6 +116,15 @@ def test_the_picture_has_the_pieces_of_the_run(story):
     assert any(bar["flying"] and bar["part"] == "O" for bar in view.meta["run"])
 
 
+def test_each_step_lights_the_lines_of_its_pieces(story):
+    (view,) = loop.views(story)
+    lit = {phase: set(frame["lines"]) for phase, frame in zip(loop.PHASES, view.meta["frames"])}
+    places = story.bars.groupby("event").place.unique()
+    assert lit["flight"] == set(places["prefetch_tile"]) and lit["flight"] < lit["pieces"] == lit["hand"]
+    assert lit["turns"] == {place for event in ("scores", "softmax", "output") for place in places[event]}
+    assert lit["roles"] == {*places["producer"], *places["consumer"]}
+
+
 def test_its_sentences_are_headlines_and_its_questions_have_reasons(story):
     (view,) = loop.views(story)
     assert len(view.meta["frames"]) == len(loop.PHASES) <= 14

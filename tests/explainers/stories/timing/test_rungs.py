@@ -10,7 +10,7 @@ from explainers.stories.timing import rungs
 from kernels.catalog import current
 from kernels.measure import bench, duels
 
-TAUGHT = {"as_written": "The race", "one_pass": "One pass", "banks": "Banks", "tensor_cores": "Tensor cores"}
+TAUGHT = {"as_written": ("1 The race", "tiling?stop=as_written"), "banks": ("5 Banks", "bank_conflicts?stop=banks")}
 
 
 @cache
@@ -56,8 +56,9 @@ def test_a_step_shows_rows_of_its_problem_only_and_each_rung_is_next_to_the_one_
     for shown, frame in zip(view.meta["shown"], view.meta["frames"]):
         times = problem(shown["problem"])["us"]
         assert {shown["rung"], shown["rival"], *shown["seen"]} <= times.keys()
-        assert len(frame["head"].split()) <= 12 and len(view.meta["frames"]) <= 12
+        assert len(frame["head"].split()) <= 12 and len(view.meta["frames"]) <= 14
     ladder = ["01_naive", *ladder_of(problem("main 4096")["us"])]
+    assert [*rungs.NEXT_TO] == ladder[1:]
     for name in rungs.NEXT_TO:
         shown = next(s for s in view.meta["shown"] if s["rung"] == name)
         assert ladder[ladder.index(name) + 1 :] == [one for one in ladder if one not in shown["seen"]]
@@ -91,6 +92,7 @@ def test_the_answers_are_those_of_the_times_and_no_step_before_has_them():
     gains = {name: us[a] / us[name] for a, name in zip(ladder, ladder[1:])}
     assert max(gains, key=gains.get) == "04_warp_rows" and asked["largest"].step == 0
     assert ladder[asked["largest"].shows["to"]] == "04_warp_rows"  # the step of each rung is its place
+    assert view.meta["shown"][asked["limit"].shows["to"]]["rival"] == "limit"
     assert math.prod(gains.values()) == pytest.approx(us[ladder[0]] / us[ladder[-1]])
     table, _ = bench.recorded()["NVIDIA H200"]
     part = table.query("name == '03_flash' and seq_len == 4096 and num_heads == 8 and head_dim == 64")
@@ -108,7 +110,15 @@ def test_each_rung_has_the_stop_with_its_idea_and_both_queues_have_banks():
     names = {stop.name for stop in course.stops()}
     assert {*rungs.STOP_OF.values()} <= names and {*rungs.STOP_OF} == {*rungs.RUNGS} - {*rungs.ASIDE}
     stops = {row["id"]: row["stop"] for row in made()[0].meta["rungs"]}
-    assert stops["04_warp_rows"] == stops["07_swizzle"] == "Banks" and stops["13_short"] == ""
+    assert stops["04_warp_rows"] == stops["07_swizzle"] == "5 Banks" and stops["13_short"] == ""
+    links = {row["id"]: row["link"] for row in made()[0].meta["rungs"]}
+    assert links["07_swizzle"] == TAUGHT["banks"][1] and links["limit"] == ""
+
+
+def test_each_rung_says_what_was_before_and_what_is_now():
+    for row in made()[0].meta["rungs"]:
+        ladder = row["id"] in {"01_naive", *rungs.NEXT_TO}
+        assert len(row["change"]) == (0 if not ladder else 1 if row["id"] == "01_naive" else 2)
 
 
 def test_without_recordings_it_is_left_out(monkeypatch):

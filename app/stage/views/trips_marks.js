@@ -1,0 +1,248 @@
+// The picture of a tile's trips, as marks: global memory on the left, the block's shared memory on the right, and two
+// bars of trips below, on one scale.
+import { Marks } from '../core/kinds.js';
+import { blend, COLOURS, number, PALETTE, rgb } from '../core/paint.js';
+import { trips } from './trips_rule.js';
+
+const ONE = [5, 9]; // the query and the key of the first score
+const CELL = 1; // pixels between two strips
+
+/** @param {{width: number, height: number, em: number}} size of the pane @param {number} tokens */
+export function tripsLayout({ width, height, em }, tokens) {
+  const narrow = width < 40 * em,
+    band = (narrow ? 2.4 : 5) * em,
+    gap = 0.5 * em,
+    pad = (narrow ? 0.4 : 0.8) * em,
+    least = (narrow ? 0.8 : 6.5) * em, // between both memories
+    bar = (narrow ? 0.9 : 1.5) * em,
+    pitch = bar + 2 * em,
+    top = 3.2 * em, // the titles, and the name of K
+    words = (narrow ? 3.6 : 2.8) * em, // the names below, and the reuse
+    room = Math.max((narrow ? 14.5 : 8) * em, height - 2 * pitch - top - words),
+    side = Math.min(room - band - gap, (width - least - 2 * (band + gap) - 2 * pad - 2) / 2),
+    unit = Math.max(2, Math.floor((2 * side) / tokens) / 2),
+    grid = unit * tokens,
+    size = band + gap + grid,
+    far = { x: band + gap, y: top + band + gap },
+    near = { x: width - 1 - pad - grid, y: far.y },
+    left = near.x - band - gap - pad,
+    end = far.y + grid;
+  return {
+    ...{ width, em, narrow, band, gap, grid, unit, far, near, bar, pitch, size, end },
+    chip: [left, top - 1.4 * em, size + 2 * pad, end - top + 1.4 * em + pad],
+    said: end + pad + (narrow ? 2.5 : 1.5) * em,
+    meter: end + words,
+    bottom: end + words + 2 * pitch,
+  };
+}
+
+/**
+ * @param {ReturnType<typeof tripsLayout>} at
+ * @param {object} now
+ * @param {tiling.TripsMeta} now.meta
+ * @param {string} now.phase
+ * @param {number} now.side of a tile
+ * @param {Paint} paint
+ */
+export function tripsMarks(at, { meta, phase, side }, paint) {
+  const made = new Marks(at.em),
+    { em, band, gap, grid, unit, far, near, narrow, end } = at,
+    { tokens, words } = meta,
+    alone = phase === 'alone' || (phase === 'hand' && side === 1),
+    single = phase === 'score',
+    along = Math.ceil(tokens / side),
+    [row, column] = { next: [0, 1], all: [along - 1, along - 1] }[phase] ?? [0, 0],
+    block = row * along + column,
+    [q0, k0] = [row * side, column * side],
+    cell = grid / side,
+    key = phase === 'hand' ? 0 : single || !column ? ONE[1] : k0 + ONE[1], // the key that is followed
+    scores = phase === 'next' || phase === 'all' || phase === 'hand',
+    soft = blend(rgb(COLOURS.S), rgb(paint.background), 0.35);
+
+  // ---- strips: a query is a row, a key a column ----
+  /** @param {{x: number, y: number}} place @param {string} tensor @param {number} n @param {number} size */
+  const strip = (place, tensor, n, size) =>
+    tensor === 'Q'
+      ? [place.x - gap - band, place.y + n * size, band, Math.max(1, size - CELL)]
+      : [place.x + n * size, place.y - gap - band, Math.max(1, size - CELL), band];
+  const inTile = (/** @type {number} */ n, /** @type {number} */ first) =>
+    single ? n === first : n >= first && n < first + side;
+  for (const [tensor, first, one] of /** @type {[string, number, number][]} */ ([
+    ['Q', q0, ONE[0]],
+    ['K', k0, ONE[1]],
+  ]))
+    for (let n = 0; n < tokens; n++) {
+      const lit = inTile(n, single ? one : first),
+        name = tensor === 'Q' ? 'query' : 'key';
+      made.rect(`far ${tensor} ${n}`, strip(far, tensor, n, unit), {
+        ...{
+          fill: COLOURS[tensor],
+          alpha: lit ? 1 : 0.28,
+          datum: { tensor, n },
+          tip: `${name} ${n}, in global memory`,
+        },
+      });
+      if (!lit || alone) continue;
+      const place = single ? n : n - first,
+        start = single ? 0 : (0.35 * place) / side;
+      made.rect(`near ${tensor} ${phase === 'hand' ? side : block} ${n}`, strip(near, tensor, place, cell), {
+        ...{ fill: COLOURS[tensor], datum: { tensor, n, near: true }, tip: `${name} ${n}, a copy in shared memory` },
+        ...{ enter: { rect: strip(far, tensor, n, unit) }, ease: 'both', span: [start, start + 0.35], out: [0, 0.1] },
+      });
+    }
+  // without a tile, each score of a key sends for it anew
+  if (alone && phase !== 'hand')
+    for (let n = 0; n < side; n++) {
+      const to = [near.x + key * cell, near.y + n * cell, cell - CELL, cell - CELL],
+        start = (0.6 * n) / side;
+      made.rect(`trip ${n}`, to, {
+        ...{ fill: COLOURS.K, ease: 'both', passing: true, span: [start, start + 0.35] },
+        enter: { rect: strip(far, 'K', key, unit) },
+      });
+    }
+
+  // ---- scores ----
+  const tileAt = (/** @type {number} */ r, /** @type {number} */ c) => [
+    far.x + c * side * unit,
+    far.y + r * side * unit,
+    side * unit,
+    side * unit,
+  ];
+  made.rect('all scores', [far.x, far.y, grid, grid], { fill: paint.panel, stroke: paint.border });
+  for (let n = 0; scores && n <= (phase === 'hand' ? along * along - 1 : block) && along * along <= 256; n++) {
+    const rect = tileAt(Math.floor(n / along), n % along);
+    made.rect(`written ${side} ${n}`, rect, { fill: soft, stroke: paint.background, span: [0.7, 1] });
+  }
+  if (single) {
+    const [x, y] = [far.x + key * unit, far.y + ONE[0] * unit];
+    made.rect('one', [x - 1, y - 1, unit + 2, unit + 2], { fill: COLOURS.S, stroke: paint.text, width: 1.5 });
+  }
+  const rect = tileAt(row, column);
+  made.rect('where', rect, { stroke: paint.text, width: 2.5, ease: 'both', ...(single && { dash: [5, 4] }) });
+  if (rect[2] > 5 * em && phase !== 'hand')
+    made.text('where is', [rect[0] + rect[2] / 2, rect[1] + 0.7 * rect[3]], single ? 'a tile' : 'this tile', {
+      ...{ align: 'center', bold: true, ease: 'both' },
+    });
+  made.rect('chip', at.chip, { stroke: paint.text, width: 1.5 });
+  const slot = [near.x, near.y, grid, grid];
+  made.rect('tile', slot, { fill: paint.panel, stroke: paint.border });
+  if (single) {
+    const cellOf = [near.x + key * cell, near.y + ONE[0] * cell, cell - CELL, cell - CELL];
+    made.rect('score', cellOf, { fill: COLOURS.S, span: [0.6, 1] });
+    made.text('tile is', [near.x + grid / 2, end - 0.8 * em, grid - 4], `a tile: ${side} × ${side} scores`, {
+      align: 'center',
+    });
+  } else {
+    made.add(`scores ${side} ${block} ${alone}`, 'cells', slot, {
+      ...{
+        columns: side,
+        fills: Array(side * side).fill(rgb(COLOURS.S)),
+        bordered: [],
+        span: alone ? [0.3, 1] : [0.65, 1],
+      },
+      ...{ out: [0, 0.1] },
+    });
+    const x = near.x + (key - k0) * cell,
+      y = alone ? near.y : near.y - gap - band;
+    made.rect('reuse', [x - 1.5, y - 1.5, cell + 2, near.y + grid - y + 3], {
+      ...{ stroke: paint.text, width: 2.5, span: [0.8, 1], out: [0, 0.1], enter: { alpha: 0 } },
+    });
+  }
+
+  // ---- names ----
+  const bold = { bold: true };
+  made.text('far is', [0, 0.95 * em], 'Global memory: far', bold);
+  made.text(
+    'near is',
+    [at.chip[0], 0.95 * em, at.chip[2]],
+    narrow
+      ? `Block ${block}: near`
+      : `Shared memory of block ${block}${phase === 'hand' ? '' : ` (${side * side} threads)`}: near`,
+    bold,
+  );
+  for (const [id, place] of Object.entries({ far, near })) {
+    const q = narrow ? end + 1.2 * em : place.y - 0.4 * em;
+    if (id === 'near' && alone) {
+      made.text('kept is', [near.x + grid / 2, near.y - gap - band / 2 + 0.35 * em, grid], words.kept, {
+        align: 'center',
+      });
+      continue;
+    }
+    made.text(`${id} K`, [place.x, place.y - gap - band - 0.4 * em], 'K keys', bold);
+    if (!narrow || id === 'far') made.text(`${id} Q`, [place.x - gap - band, q], 'Q queries', bold);
+  }
+  const inside = scores && !narrow ? 'S scores, written to global memory' : 'S scores';
+  made.text('S is', [far.x + (narrow ? grid : 0), end + 1.2 * em], inside, {
+    ...{ bold: true, align: narrow ? 'right' : 'left' },
+  });
+  const count = trips(tokens, side),
+    ofKey = phase === 'all' || phase === 'hand' ? [count.each, tokens] : [alone ? side : 1, side],
+    many = (/** @type {number} */ n, /** @type {string} */ one) => `${number(n)} ${one}${n === 1 ? '' : 's'}`,
+    reuse = single ? '2 trips, 1 score' : `Each key: ${many(ofKey[0], 'trip')}, ${number(ofKey[1])} scores`,
+    large = narrow ? 1.2 * em : 1.5 * em;
+  made.text('reuse is', [at.chip[0] + at.chip[2], at.said + 0.2 * em], reuse, {
+    ...{ bold: true, size: large, align: 'right', span: [0.8, 1], out: [0, 0.1] },
+  });
+
+  // ---- trips, on the way and on one scale ----
+  const most = trips(tokens, 1).all,
+    tiles = { score: 0, alone: 1, tile: 1, next: 2 }[phase] ?? along * along,
+    without = single ? 2 : Math.min(most, 2 * meta.side * meta.side * tiles * (side === meta.side ? 1 : most)),
+    withTile = single || phase === 'alone' ? 0 : Math.min(count.all, count.tile * tiles),
+    of = single || phase === 'alone' ? without : count.tile,
+    room = at.width - 2,
+    long = (/** @type {number} */ n) => (n ? Math.max(2, (room * n) / most) : 0);
+  if (!narrow) {
+    const [from, to] = [far.x + grid + 0.7 * em, at.chip[0] - 0.5 * em],
+      y = near.y + grid / 2,
+      middle = (from + to) / 2;
+    made.add('way', 'way', null, {
+      points: [
+        [from, y],
+        [to, y],
+      ],
+      stroke: paint.text,
+      width: 3,
+      head: 7,
+    });
+    made.text('way of', [middle, y - 2.2 * em, to - from], `${number(of)}`, {
+      bold: true,
+      align: 'center',
+      size: 1.8 * em,
+    });
+    made.text('way is', [middle, y - 0.8 * em, to - from], 'trips', { bold: true, align: 'center' });
+    const each = { next: 'again', all: 'each tile', hand: side > 1 ? 'each tile' : '' }[phase] ?? '';
+    if (each) made.text('way each', [middle, y + 1.5 * em, to - from], each, { align: 'center' });
+  }
+  const done = phase === 'all' || phase === 'hand';
+  const bars = [
+    { id: 'without', said: 'Without a tile', n: without, fill: PALETTE.wrong },
+    { id: 'with', said: phase === 'hand' ? 'With this tile' : 'With tiles', n: withTile, fill: paint.primary },
+  ];
+  bars.forEach(({ id, said, n, fill }, place) => {
+    const top = at.meter + place * at.pitch,
+      rect = [0, top + 1.4 * em, room, at.bar];
+    if (single || (id === 'with' && !n)) return;
+    const times = id === 'with' && n < without ? `: ${number(without / n)} times fewer` : '';
+    made.text(`${id} is`, [0, top + em], `${said}, ${done ? 'in all' : 'so far'} ${many(n, 'trip')}${times}`, {
+      bold: true,
+    });
+    made.rect(`${id} of`, rect, { fill: paint.panel });
+    if (id === 'with')
+      made.rect('saved', [0, rect[1], long(without), rect[3]], {
+        ...{ stroke: paint.text, dash: [4, 3], ease: 'both', alpha: 0.7 },
+      });
+    made.rect(`${id} bar`, [0, rect[1], long(n), rect[3]], {
+      ...{ fill, ease: 'both', tip: `${many(n, 'trip')}: ${number(n * meta.bytes)} bytes` },
+    });
+    if (id === 'without' && withTile)
+      made.add('bricks', 'grid', [0, rect[1], long(n), rect[3]], {
+        ...{ columns: without / withTile, rows: 1, stroke: paint.background, ease: 'both', width: 1.5 },
+      });
+  });
+  if (!withTile)
+    made.text('trip is', [0, at.meter + (single ? 1 : at.pitch / em + 1) * em, room], words.trip, {
+      size: (single && !narrow ? 1.3 : 1) * em,
+    });
+  return made.list;
+}
