@@ -47,7 +47,7 @@ from kernels.measure import (
 from kernels.opening import command as opening
 from kernels.recordings import tables
 from kernels.recordings.tables import Progress
-from kernels.run import check, execute, facts, options, races, workers
+from kernels.run import check, check_report, execute, facts, options, races, workers
 from kernels.run.backends import Device
 from kernels.watching import command as watching
 
@@ -201,21 +201,22 @@ def _check(args: argparse.Namespace) -> int:
     def finished(row: check.Summary, own: list[check.Verdict]) -> None:
         """A kernel's lines at once, as a check of all kernels takes long."""
         wrong = [v for v in own if not v.ok]
-        print("\n".join(facts.check_lines([row], wrong, device.name, args.all)), flush=True)
+        print("\r\033[K" if sys.stderr.isatty() else "", end="", file=sys.stderr, flush=True)
+        print("\n".join(check_report.lines(row, wrong, device.name, args.all)), flush=True)
 
     told = {} if args.json else {"finished": finished}
-    verdicts, summary = check.check(kernels, device, args.every, _time_limit(), _progress, args.set, **told)
-    missed = [v for v in verdicts if not v.ok]
+    verdicts, summary = check.check(
+        kernels, device, args.every, _time_limit(), check_report.steadily(_progress), args.set, **told
+    )
     if args.json:
-        said = {"backend": device.backend, "device": device.name, "ok": not missed, "summary": summary}
-        _print_json({**said, "verdicts": [facts.of_verdict(v) for v in verdicts]})
+        _print_json(check_report.as_json(device.backend, device.name, summary, verdicts))
     else:
         if len(kernels) > 1:
-            wrong = {v.kernel for v in missed}
+            wrong = {v.kernel for v in verdicts if not v.ok}
             print(f"{len(kernels)} kernels, {len(wrong)} wrong{': ' * bool(wrong)}{', '.join(sorted(wrong))}")
         if device.backend == "gpu":
-            print(facts.GPU_CANNOT)
-    return FAILED if missed else OK
+            print(check_report.GPU_CANNOT)
+    return OK if check_report.is_ok(summary, verdicts) else FAILED
 
 
 def _inspect(args: argparse.Namespace) -> int:

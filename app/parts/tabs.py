@@ -41,6 +41,7 @@ def builds_of(kernel: KernelSpec, problem: Problem, settings: tuple[tuple[str, i
             "kernel": e["entry"],
             "registers": e["registers"],
             "shared bytes": e["shared_bytes"],
+            "bytes of local memory a thread": e["stack_bytes"],
             "spilled bytes": e["spill_bytes"],
         }
         for mode, build in facts["builds"].items()

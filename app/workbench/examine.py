@@ -5,18 +5,13 @@ import time
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-import numpy as np
-
 from app.workbench import drafts
 from explainers.story.glossary import short
 from kernels import exercises
-from kernels.core.problem import Case
-from kernels.core.request import Request
-from kernels.core.scope import Scope
 from kernels.core.spec import KernelSpec
 from kernels.errors import BuildError, FrontMatterError, ProblemError, RunError, WarpglassError
 from kernels.opening.command import proposed
-from kernels.run import check, execute
+from kernels.run import check
 from kernels.run.backends import cpu
 from kernels.run.check import Verdict
 from kernels.run.plain.faults import Fault
@@ -70,16 +65,17 @@ def of_fault(fault: Fault, name: str) -> Diagnostic:
     return Diagnostic(line, 0, "error" if fault.level == "error" else "info", "shim", plain(fault.text, name))
 
 
-def of_verdict(verdict: Verdict, kernel: KernelSpec, line: int) -> Diagnostic:
-    """The message of a wrong result. line: the write of the first wrong element, or 0."""
+def of_verdict(verdict: Verdict, kernel: KernelSpec) -> Diagnostic:
+    """The message of a wrong result, at the line of its reason."""
+    line = 0
     wrong = [error for error in verdict.errors if not error.ok]
     sizes = verdict.problem.size if verdict.problem else ""
     said = verdict.message or "; ".join(f"{e.output} is wrong: {e.said}, allowed {short(e.allowed, 3)}" for e in wrong)
     said = f"{said.rstrip('.')} ({sizes})."
     if verdict.reason:
         first = verdict.reason.first
-        line = first.line if first and first.file == kernel.path.name else line
-        likely = "" if verdict.reason.kind == "unknown" else "Likely: "
+        line = first.line if first and first.file == kernel.path.name else verdict.reason.line
+        likely = "" if verdict.reason.kind == "unknown" else "Likely: "  # else it has only the first wrong probe
         said = f"{said} {likely}{verdict.reason.sentence}"
     return Diagnostic(line or entry_line(kernel), 0, "error", "check", plain(said, kernel.name))
 
@@ -198,15 +194,18 @@ def graded(name: str, text: str) -> dict[str, object]:
 
 def _checked(kernel: KernelSpec, found: _Found, whole: bool) -> tuple[bool, str]:
     """Whether no problem is wrong, and a sentence. Raises WarpglassError if it does not compile."""
-    cases, reasons = check.cases(kernel, cpu.device())
+    found_cases = check.choose(kernel, cpu.device())
+    cases, named = found_cases.cases, found_cases.named
     if not cases:
-        return False, " ".join(["No problem of the check can run.", *reasons])
+        return False, " ".join(["No problem of the check can run.", *found_cases.cannot_run, *found_cases.refused])
+    if not found_cases.is_enough:
+        return False, f"Only {found_cases.fitting} of {named} problems fit its conditions, so {check.TOO_FEW}."
     chosen = cases
     if not whole:  # some of the easy problems, from the first to the last, or the easiest
         easy = [case for case in cases if case.problem.cpu_steps <= EASY]
         easy = easy or [min(cases, key=lambda case: case.problem.cpu_steps)]
         chosen = easy[:: -(-len(easy) // FEW)]
-    until, done, wrong, place = time.monotonic() + SECONDS[whole], 0, 0, 0
+    until, done, wrong = time.monotonic() + SECONDS[whole], 0, 0
     for case in chosen:
         verdicts = check.check_case(kernel, case, "cpu")
         done += 1
@@ -214,41 +213,13 @@ def _checked(kernel: KernelSpec, found: _Found, whole: bool) -> tuple[bool, str]
         missed = [verdict for verdict in verdicts if not verdict.ok]
         wrong += bool(missed)
         if missed and not any(verdict.faults for verdict in missed):
-            place = place or _line_of_wrong(kernel, case) if missed[0].errors else 0
-            found.add(of_verdict(missed[0], kernel, place))
+            found.add(of_verdict(missed[0], kernel))
         stopped = missed and not missed[0].errors
         if stopped or wrong == WRONG[whole] or time.monotonic() > until:
             break
     if wrong:
         return False, f"{wrong} of {done} {'problem' if done == 1 else 'problems'} failed. The check has {len(cases)}."
-    return True, f"{done} of {len(cases)} problems agree with float64."
-
-
-def _line_of_wrong(kernel: KernelSpec, case: Case) -> int:
-    """The line of the .cu that last wrote the first wrong element of an output, or 0 if the trace does not know it."""
-    settings = tuple(case.settings)
-    request = Request(kernel, case.problem, settings, Scope.everything(kernel.plan(case.problem, settings)), "cpu")
-    run = execute.run(request)
-    truth = execute.truth(case.problem, "cpu")
-    for error in execute.judge(run.max_abs_errors, execute.yardstick(request), case.problem):
-        array = run.arrays[error.output]
-        gap = np.abs(array.astype(np.float64) - truth[error.output])
-        wrong = np.flatnonzero(~(gap <= error.allowed))  # a NaN is never <=
-        if wrong.size:
-            offset = int(wrong[0]) * array.itemsize
-            frame = run.trace.frame("file", "line", "event", "space", "tensor", "offset", "bytes")
-            symbols = [symbol for symbol, of in kernel.tensor_of_symbol.items() if of == error.output]
-            hit = (
-                frame.event.isin(["store", "atomic"])
-                & (frame.space == "global")
-                & frame.tensor.isin(symbols)
-                & (frame.file == kernel.path.name)
-                & (frame.offset <= offset)
-                & (offset < frame.offset + frame.bytes)
-            )
-            lines = frame.line[hit]
-            return int(lines.iloc[-1]) if len(lines) else 0
-    return 0
+    return True, f"{'ok' if done == named else 'ok so far'}: {done} of {named} problems checked, all agree."
 
 
 def _proposal(text: str) -> tuple[str, str]:

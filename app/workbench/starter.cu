@@ -22,7 +22,7 @@ item = "query tile"
 // O = softmax(scale * Q @ K^T) @ V   [seq_len, head_dim] of each head
 __global__ void attention(const float* Q, const float* K, const float* V, float* O, int seq_len, int head_dim,
                           int causal, float scale) {
-  __shared__ float K_smem[TILE][MOST + 1];  // one more, so that lanes read other banks
+  __shared__ float K_smem[TILE][MOST];  // all lanes read one element at a time: a broadcast
   __shared__ float V_smem[TILE][MOST];
   const int row = blockIdx.x * TILE + threadIdx.x;
   const size_t head = (size_t)blockIdx.y * seq_len * head_dim;

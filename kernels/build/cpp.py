@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import platform
 import re
 import shutil
 import subprocess
@@ -14,7 +15,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from kernels.build import cache, child, child_launches
+from kernels.build import cache, child, child_launches, unset
 from kernels.build.product import EntryFacts, first_error
 from kernels.core.spec import KernelSpec
 from kernels.errors import BackendUnavailable, BuildError
@@ -53,8 +54,8 @@ class Toolchain:
         self.version = _version(self.command)
         # -Og with loop invariants moved: kernels run as fast as with -O1, and a build takes a third less time.
         # No contraction: only fmaf in the source is fused, so the CPU rounds as the GPU does.
-        # An unset local holds a pattern, so a sum that starts with it is far off. If only one branch sets a local, g++
-        # may still hide the fault. NVRTC has no such option: a GPU build cannot show this fault.
+        # An unset local is NaN (unset.py). If only one branch sets a local, g++ may still hide the fault. NVRTC has no
+        # such option: a GPU build cannot show this fault.
         # Stack clash protection: a large frame touches each of its pages and cannot jump over a stack's guard.
         # -z defs: a function without a definition is an error of the build, and not of the load.
         cpuinfo = Path("/proc/cpuinfo")  # without fused multiply-add, fmaf is exact but slow
@@ -62,6 +63,9 @@ class Toolchain:
         fma = ["-mfma"] if has_fma else []
         self.options = ["-std=c++17", OPTIMIZED, "-ffp-contract=off", "-fstack-clash-protection", "-Wl,-z,defs", *fma]
         self.options += [option for option in (PATTERN, INVARIANTS) if _takes(self.command, option)]
+        is_clang = "clang" in self.version or "zig" in self.version
+        self.sets_nan = PATTERN in self.options and not is_clang and platform.machine() in ("x86_64", "AMD64")
+        self.options += [unset.OPTION, *unset.WARNINGS] if self.sets_nan else []
         # gold reads libstdc++ four times as fast as ld: 15 ms instead of 60 ms for each library.
         self.linker = ["-fuse-ld=gold"] if _links_with(self.command, "-fuse-ld=gold") else []
         self.options += self.linker  # so a build's key has it
@@ -80,10 +84,24 @@ class Toolchain:
             (sources / name).write_text(child_launches.cpu_text(name, text))
         (sources / "unit.cpp").write_text(_unit(spec))
         library = str(folder / f"{spec.name}{self.suffix}")
-        flags = ["-fPIC", "-shared", "-fvisibility=hidden", "-x", "c++", str(sources / "unit.cpp"), "-o", library]
-        log = compiled(spec, [*self.command, *options, *flags], sources)
+        flags = ["-fPIC", "-fvisibility=hidden", "-x", "c++", str(sources / "unit.cpp")]
+        text = "".join(text for _, text in spec.files)
+        log = self.made(spec, [*options, *flags], ["-shared", "-o", library], sources, text)
         shutil.rmtree(sources)
         return log, ()
+
+    def made(self, spec: KernelSpec, flags: list[str], product: list[str], sources: Path, text: str) -> str:
+        """Compiles a unit and returns the log. Unset locals are NaN, if this compiler can do so.
+
+        flags: the options and the unit. product: the options for the product.
+        text: of the kernel, for unset.as_nan."""
+        if not self.sets_nan:
+            return compiled(spec, [*self.command, *flags, *product], sources)
+        assembler = sources / "unit.s"
+        log = compiled(spec, [*self.command, *flags, "-S", "-o", str(assembler)], sources)
+        unset.as_nan(assembler, text)
+        of_linker = [flag for flag in flags if flag.startswith(("-Wl,", "-fuse-ld="))]
+        return unset.kept(log) + compiled(spec, [*self.command, *of_linker, str(assembler), *product], sources)
 
 
 def compiled(spec: KernelSpec, command: list[str], sources: Path) -> str:

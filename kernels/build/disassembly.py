@@ -208,8 +208,8 @@ MIX = {  # opcode -> its kind in the mix
     "LDSM": "ldmatrix",
     "LDGSTS": "cp.async",
     "UTMALDG": "TMA load",
-    "LDL": "local load (spill)",
-    "STL": "local store (spill)",
+    "LDL": "local memory load",
+    "STL": "local memory store",
     "LDC": "constant load",
     "ULDC": "constant load",
     "FFMA": "FFMA",
@@ -260,13 +260,15 @@ class Listing:
     """The compiler's output of a build.
 
     mix: kind of instruction -> {opcode: count}.
-    registers: kernel -> registers of a thread, from the compiler or taken by a warpgroup at run time."""
+    registers: kernel -> registers of a thread, from the compiler or taken by a warpgroup at run time.
+    local_bytes: kernel -> local memory of a thread."""
 
     ptx: tuple[Line, ...]
     sass: tuple[Line, ...]
     mix: dict[str, dict[str, int]]
     registers: dict[str, int]
     compiler: str
+    local_bytes: dict[str, int]
 
 
 @dataclass(frozen=True)
@@ -311,7 +313,8 @@ def listing(
         kinds.setdefault(MIX.get(base, "integer, moves, predicates"), Counter())[shown] += 1
     by_count = sorted(kinds.items(), key=lambda item: -sum(item[1].values()))
     mix = {kind: dict(counts.most_common()) for kind, counts in by_count}
-    return Listing(ptx, code, mix, registers, built.compiler)
+    local = {fact.entry: fact.stack_bytes for fact in built.facts}
+    return Listing(ptx, code, mix, registers, built.compiler, local)
 
 
 def _named(lines: tuple[Line, ...], names: Mapping[str, str]) -> tuple[Line, ...]:

@@ -6,6 +6,7 @@ from typing import Any
 from kernels.build import nvrtc
 from kernels.build.builds import build
 from kernels.build.occupancy import Settings, occupancy
+from kernels.build.plain import opt_in
 from kernels.build.product import DEFAULT_ARCH, Mode
 from kernels.build.sass import code_bytes
 from kernels.core.problem import Problem
@@ -15,9 +16,10 @@ from kernels.errors import ProblemError
 
 
 def inspect(kernel: KernelSpec, problem: Problem, settings: Settings, arch: str = DEFAULT_ARCH) -> dict[str, Any]:
-    """A dict of kernel, arch, settings, builds, occupancy and cannot_run.
+    """A dict of kernel, arch, settings, builds, occupancy, opt_in and cannot_run.
 
     builds: timed and probed -> compiler, sizes, and an entry for each launch with static and dynamic shared bytes.
+    opt_in: sentences on launches of the text with more shared memory than a GPU gives without cudaFuncSetAttribute.
     cannot_run: sentences on the missing resources of this architecture. Empty if the timed build can run.
     Raises ProblemError for an unknown arch and for one without the kernel's instructions, BuildError, or
     BackendUnavailable without NVRTC or nvdisasm."""
@@ -42,11 +44,13 @@ def inspect(kernel: KernelSpec, problem: Problem, settings: Settings, arch: str 
     except ProblemError:  # the limits of the architecture are unknown
         held = None
     lacks = dict.fromkeys(one.lacks(arch) for one in held or ())
+    opt_ins = [f"{said[0].upper()}{said[1:]}" for said, *_ in opt_in.needs(kernel, request.plan)]
     return {
         "kernel": kernel.name,
         "arch": arch,
         "settings": request.constants,
         "builds": builds,
         "occupancy": None if held is None else [asdict(found) for found in held],
+        "opt_in": opt_ins,
         "cannot_run": [f"{kernel.name} needs {what}." for what in lacks if what],
     }

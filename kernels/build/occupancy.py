@@ -72,7 +72,8 @@ class Occupancy:
     blocks, warps: per SM, with the smallest limit.
     percent: warps per SM, of the most possible.
     limited_by: each resource with the smallest limit, in words.
-    waves: the grid's blocks over the blocks of the whole GPU at once."""
+    waves: the grid's blocks over the blocks of the whole GPU at once.
+    local_bytes: local memory of a thread."""
 
     entry: str
     threads: int
@@ -85,6 +86,7 @@ class Occupancy:
     percent: float
     limited_by: str
     waves: float
+    local_bytes: int = 0
 
     @property
     def limiters(self) -> tuple[str, ...]:
@@ -201,7 +203,7 @@ def occupancy(
         found.append(
             Occupancy(
                 launch.entry, launch.threads, fact.registers, shared, launch.blocks, allowed,
-                blocks, blocks * warps, percent, limited, waves,
+                blocks, blocks * warps, percent, limited, waves, fact.stack_bytes,
             )
         )  # fmt: skip
     return tuple(found)

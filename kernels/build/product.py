@@ -33,7 +33,7 @@ class EntryFacts:
     registers: of each thread.
     shared_bytes: static shared memory of a block. A launch adds its dynamic bytes.
     spill_bytes: spill stores and loads of a thread.
-    stack_bytes: stack frame of a thread.
+    stack_bytes: local memory of a thread: its spills, and its arrays with indices that only a run knows.
     symbol: its name in the cubin. An instance of a template has another one than in the comment."""
 
     entry: str

@@ -6,6 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from kernels.core.fitting import fitted
 from kernels.core.problem import Case, Problem
 from kernels.core.scope import Scope
 from kernels.errors import FrontMatterError, ProblemError
@@ -20,11 +21,18 @@ class Cases:
 
     possible: the allowed cases, in order.
     refused: the sentence of a refusal -> its number of cases.
+    left: the cases that the conditions refuse.
     fault: the reason, with the kernel's file, if the problem cannot list its cases, else ""."""
 
     possible: list[Case]
     refused: Counter[str] = field(default_factory=Counter)
     fault: str = ""
+    left: tuple[Case, ...] = ()
+
+    @property
+    def named(self) -> int:
+        """All cases of the list, refused ones too."""
+        return len(self.possible) + self.refused.total()
 
 
 def cases_of(
@@ -50,12 +58,33 @@ def cases_of(
         except ProblemError as error:
             refused[str(error)] += 1
     found = allowed(kernel, dict.fromkeys(changed) if fields or settings else changed)
-    return Cases(found.possible, refused + found.refused)
+    return Cases(found.possible, refused + found.refused, left=found.left)
+
+
+def fitting_cases(
+    kernel: "KernelSpec", fields: Mapping[str, object] | None = None, settings: Mapping[str, int] | None = None
+) -> Cases:
+    """cases_of check_cases. The nearest fitting case replaces a refused one: first of another size, and with another
+    value of a list, such as dtype, while most cases are refused. fields: stay as they are."""
+    found = cases_of(kernel, "check_cases", fields, settings)
+    for sizes_only in (True, False):
+        if not found.left or (not sizes_only and 2 * len(found.possible) >= found.named):
+            continue
+        held, known, kept = fields or {}, dict.fromkeys(found.possible), list[Case]()
+        for case in found.left:
+            other = next(fitted(kernel, [case], held, sizes_only), None)
+            if other is None or other in known:
+                kept.append(case)
+            else:
+                known[other] = None
+        of_fields = found.refused - allowed(kernel, found.left).refused
+        found = Cases([*known], of_fields + allowed(kernel, kept).refused, left=tuple(kept))
+    return found
 
 
 def allowed(kernel: "KernelSpec", cases: Iterable[Case]) -> Cases:
     """Divides cases by the kernel's conditions. A case with invalid conditions is possible, and its run fails."""
-    possible, refused = [], Counter[str]()
+    possible, left, refused = [], list[Case](), Counter[str]()
     for case in cases:
         try:
             kernel.check_conditions(case.problem, kernel.settings(case.settings))
@@ -63,9 +92,10 @@ def allowed(kernel: "KernelSpec", cases: Iterable[Case]) -> Cases:
             possible.append(case)
         except ProblemError as error:
             refused[str(error)] += 1
+            left.append(case)
         else:
             possible.append(case)
-    return Cases(possible, refused)
+    return Cases(possible, refused, left=tuple(left))
 
 
 def sample(kernel: "KernelSpec") -> Case:
@@ -74,7 +104,7 @@ def sample(kernel: "KernelSpec") -> Case:
     refused = allowed(kernel, [default]).refused
     if not refused:
         return default
-    found = cases_of(kernel, "check_cases")
+    found = fitting_cases(kernel)
     if found.fault:
         raise FrontMatterError(found.fault)
     if not found.possible:

@@ -33,13 +33,16 @@ class Head:
     at: the place of its rows in the output, in the order of Problem.logical, such as (batch, head).
     scores: [queries, keys] float64, with scale and bias, without a mask.
     values: [keys, dim] float64.
-    seen: [queries, keys], whether the query sees the key."""
+    seen: [queries, keys], whether the query sees the key.
+    rows, columns: Q [queries, dim] and K [keys, dim] in float64, if the scores are only scale * Q @ K^T."""
 
     output: str
     at: tuple[int, ...]
     scores: np.ndarray
     values: np.ndarray
     seen: np.ndarray
+    rows: np.ndarray | None = None
+    columns: np.ndarray | None = None
 
     @property
     def hidden(self) -> np.ndarray:

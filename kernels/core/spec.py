@@ -191,6 +191,12 @@ class KernelSpec:
         """Raises ProblemError for the first failed condition, before any work on the problem."""
         check_conditions(self.conditions, {**self._problem_names(problem), **dict(settings)}, self.path.name)
 
+    def failed_condition(self, problem: Any, settings: Any) -> Condition | None:
+        """The first failed condition, or None. Raises FrontMatterError for one without a value."""
+        names = {**self._problem_names(problem), **dict(settings)}
+        place = f"{self.path.name}: conditions"
+        return next((one for one in self.conditions if not evaluate(one.must, names, place)), None)
+
     def lacks(self, problem: Problem, target: str) -> str:
         """The needed architecture in place of `target`, such as "sm_80 or later for cp.async", or ""."""
         needed = [(self.requires, self.instructions)]

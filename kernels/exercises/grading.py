@@ -7,7 +7,6 @@ truth and no earlier output of the problem exists then, so that an answer can co
 import re
 import tempfile
 import time
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
@@ -29,7 +28,7 @@ from kernels.jail import setting
 from kernels.run import execute
 from kernels.run.backends import cpu
 from kernels.run.check import Verdict, check_case
-from kernels.run.wrong.found import KINDS
+from kernels.run.wrong.telling import BUILD, ENDLESS, HIDDEN, Evidence, evidence_of, once
 from kernels.trace.automatic import BARRIER
 from kernels.trace.memory.traced import requests
 from kernels.trace.trace import Trace
@@ -140,36 +139,7 @@ def _by_line(trace: Trace) -> dict[str, pd.DataFrame]:
 
 SECONDS, ALL_SECONDS = 15.0, 45.0  # of the launches of one problem, and of a grade. A page waits for 60 s
 SLACK = 8.0  # an error may be so many times the check's limit, as exercises are not about roundings
-BUILD, ENDLESS, HIDDEN = "does not compile", "endless loop", "hidden access"
-UNRECORDED = ("static", "hidden store")
-"""Kinds of accesses without a record. An answer's races and counts would be unknown."""
 _HIDDEN_REMEDY = "Use assignments and CUDA's own functions, and pass no struct of memory to a __noinline__ function."
-TELLING = (
-    HIDDEN,
-    *UNRECORDED,
-    "divergent barrier",
-    "out of bounds",
-    ENDLESS,
-    "deadlock",
-    "atomic",
-    "barrier",
-    "race",
-    "unwritten read",
-)
-"""Kinds that explain others, first."""
-
-
-@dataclass(frozen=True)
-class Evidence:
-    """A found fault of an answer.
-
-    kind: of a fault (run/plain/faults.py), of a wrong result (run/wrong/found.py), or BUILD.
-    text: a sentence.
-    lines: of the answer, or ()."""
-
-    kind: str
-    text: str
-    lines: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -264,7 +234,7 @@ def _graded(exercise: Exercise, kernel: KernelSpec, jailed: bool) -> Grade:
         said = f"All results are right, but {wrong} of {len(cases)} problems take too much."
     if evidence and not wrong:
         said = "All results are right, but the runs show a fault."
-    return Grade(exercise.name, not evidence and not wrong, said, tuple(cases), _once(evidence), jailed)
+    return Grade(exercise.name, not evidence and not wrong, said, tuple(cases), once(evidence), jailed)
 
 
 def _case(kernel: KernelSpec, problem: Problem) -> tuple[CaseResult, list[Evidence], bool]:
@@ -326,31 +296,5 @@ def _said(verdicts: Iterable[Verdict]) -> str:
 
 
 def _evidence(verdicts: Iterable[Verdict]) -> Iterable[Evidence]:
-    """The faults with their lines, and the reason of a wrong result."""
     for verdict in verdicts:
-        if verdict.reason and not _right(verdict):
-            yield Evidence(verdict.reason.kind, verdict.reason.sentence, _lines(verdict.reason.sentence))
-        for fault in verdict.faults:
-            if fault.level == "error" or fault.kind in UNRECORDED:
-                yield Evidence(fault.kind, fault.text, fault.lines)
-
-
-def _once(evidence: list[Evidence]) -> tuple[Evidence, ...]:
-    """The first of each kind, the most telling first. Of several reasons, only the most frequent ones."""
-    kept: dict[str, Evidence] = {}
-    for one in evidence:
-        kept.setdefault(one.kind, one)
-    if len(kept) > 1:
-        kept.pop("unknown", None)
-    reasons = Counter(one.kind for one in evidence if one.kind in KINDS and one.kind in kept)
-    for kind in [kind for kind, count in reasons.items() if count < max(reasons.values())]:
-        kept.pop(kind)  # large scores may look like another mistake
-    for told, again in (("race", "warp race"), ("atomic", "block race")):
-        if told in kept:
-            kept.pop(again, None)
-    order = {kind: number for number, kind in enumerate(TELLING)}
-    return tuple(sorted(kept.values(), key=lambda one: order.get(one.kind, len(order))))
-
-
-def _lines(sentence: str) -> tuple[int, ...]:
-    return tuple(dict.fromkeys(int(line) for line in re.findall(r"\bline (\d+)", sentence)))
+        yield from evidence_of(verdict.faults, None if _right(verdict) else verdict.reason)

@@ -243,7 +243,7 @@ class AttentionProblem(Problem):
         for batch, head in np.ndindex(q.shape[:2]):
             keys, values = k[batch, head // group], v[batch, head // group]
             scores = reference.scores(q[batch, head], keys, self.scale, causal=False)
-            yield Head("o", (batch, head), scores, values, seen)
+            yield Head("o", (batch, head), scores, values, seen, q[batch, head], keys)
 
     def peer_inputs(self, inputs: dict[str, np.ndarray]) -> tuple[list[np.ndarray], dict[str, object]]:
         if self.causal and self.offset:

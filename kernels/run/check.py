@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from kernels.core.cases import cases_of
+from kernels.build.plain import opt_in
+from kernels.core.cases import fitting_cases
 from kernels.core.problem import Case, Problem
 from kernels.core.request import Request
 from kernels.core.scope import Scope
@@ -20,6 +21,7 @@ from kernels.run.plain import launches
 from kernels.run.plain.faults import Fault
 from kernels.run.wrong.explain import explain
 from kernels.run.wrong.found import Reason
+from kernels.run.wrong.telling import evidence_of, once
 
 Summary = dict[str, Any]
 """The summary of a kernel's cases, with JSON's types."""
@@ -59,24 +61,58 @@ class Verdict:
         return worst(self.errors).share if self.errors else float("inf")
 
 
-def cases(kernel: KernelSpec, device: Device, every: int = 1) -> tuple[list[Case], list[str]]:
-    """Every K-th case of a kernel for this device, and the reasons of its refused cases, each once."""
-    return _runnable(kernel, cases_of(kernel, "check_cases").possible[::every], device)
+LEAST = 4  # at least one of so many problems has to fit
+TOO_FEW = (
+    "this is no check: its conditions refuse the other problems. Loosen [[conditions]], or make the kernel take more "
+    "sizes"
+)
 
 
-def _runnable(kernel: KernelSpec, chosen: list[Case], device: Device) -> tuple[list[Case], list[str]]:
-    """Divides cases. A case without a plan counts as possible: its run reports the error."""
-    possible, reasons = [], dict[str, None]()
-    for case in chosen:
+@dataclass(frozen=True)
+class Chosen:
+    """The problems of a check.
+
+    cases: to try.
+    cannot_run: the reasons of this device against others.
+    fitting: the problems that fit the kernel's conditions, of those that the family names (named).
+    refused: the sentence of a condition -> its problems.
+    fault: the reason, if the family cannot name its problems, else ""."""
+
+    cases: list[Case]
+    cannot_run: list[str]
+    fitting: int
+    named: int
+    refused: Mapping[str, int]
+    fault: str = ""
+
+    @property
+    def is_enough(self) -> bool:
+        return LEAST * self.fitting >= self.named
+
+
+def choose(kernel: KernelSpec, device: Device, every: int = 1, texts: Sequence[str] = ()) -> Chosen:
+    """The problems of a kernel's check. A refused problem gives way to a fitting one near it.
+
+    every: only every K-th problem.
+    texts: FIELD=VALUE each, in place of each problem's own value."""
+    found = fitting_cases(kernel, *options.chosen(kernel, texts))
+    possible, reasons = list[Case](), dict[str, None]()
+    for case in found.possible[::every]:
         try:
             reason = kernel.cannot_run(case.problem, kernel.settings(case.settings), device)
-        except FrontMatterError:
+        except FrontMatterError:  # a case without a plan counts as possible: its run reports the error
             reason = None
         if reason:
             reasons[reason] = None
         else:
             possible.append(case)
-    return possible, list(reasons)
+    return Chosen(possible, list(reasons), len(found.possible), found.named, found.refused, found.fault)
+
+
+def cases(kernel: KernelSpec, device: Device, every: int = 1) -> tuple[list[Case], list[str]]:
+    """Every K-th case of a kernel for this device, and the reasons of its refused cases, each once."""
+    found = choose(kernel, device, every)
+    return found.cases, found.cannot_run
 
 
 def check(
@@ -94,22 +130,21 @@ def check(
     progress: progress(done, of) after each case.
     texts: FIELD=VALUE each, in place of each case's own value.
     finished: finished(summary, verdicts) after each kernel."""
-    named = {kernel: cases_of(kernel, "check_cases", *options.chosen(kernel, texts)) for kernel in kernels}
-    chosen = {kernel: _runnable(kernel, found.possible[::every], device) for kernel, found in named.items()}
+    chosen = {kernel: choose(kernel, device, every, texts) for kernel in kernels}
     submit = partial(workers.submit, check_case, backend=device.backend, time_limit=time_limit)
     jobs = [
         (kernel, case, submit(kernel, case, device.backend, title=kernel.name))
-        for kernel, (possible, _) in chosen.items()
-        for case in possible
+        for kernel, found in chosen.items()
+        for case in found.cases
     ]
     verdicts, summaries, done = list[Verdict](), list[Summary](), 0
-    for kernel, (possible, reasons) in chosen.items():
-        own, found = list[Verdict](), named[kernel]
-        if not found.possible:
-            refused = f"all {found.refused.total()} problems of its check are refused: {'; '.join(found.refused)}"
+    for kernel, found in chosen.items():
+        own = list[Verdict]()
+        if not found.fitting:
+            refused = f"all {found.named} problems of its check are refused: {'; '.join(found.refused)}"
             message = found.fault or f"{kernel.path.name}: {refused}"
             own.append(Verdict(kernel.name, "both", None, (), (), False, message))
-        for _, case, job in jobs[done : done + len(possible)]:
+        for _, case, job in jobs[done : done + len(found.cases)]:
             try:
                 own += job.result()
             except WarpglassError as error:
@@ -117,7 +152,7 @@ def check(
                 own.append(Verdict(kernel.name, "both", case.problem, tuple(case.settings), (), False, message))
             done += 1
             progress(done, len(jobs))
-        summaries.append(summary(kernel, len(possible), reasons, own, found.refused))
+        summaries.append(summary(kernel, found, own))
         finished(summaries[-1], own)
         verdicts += own
     return verdicts, summaries
@@ -129,10 +164,15 @@ def check_case(kernel: KernelSpec, case: Case, backend: str) -> tuple[Verdict, .
     On the CPU, the timed build runs in both thread orders, and a difference is a failure. A plain kernel whose probed
     run stops has no other run: its faults harm the process."""
     request = Request(kernel, case.problem, tuple(case.settings), Scope(), backend)
+    refused = [
+        Fault("refused launch", "error", said, kernel.path.name, (line,))
+        for said, line, _ in opt_in.needs(kernel, request.plan)
+        if line
+    ]
     if launches.is_automatic(request):
         probe = execute.probe_plain(request)
         if probe[2].stopped:
-            message, faults = str(launches.stop(probe[2])), probe[2].faults
+            message, faults = str(launches.stop(probe[2])), (*probe[2].faults, *refused)
             return (Verdict(kernel.name, "probed", case.problem, request.settings, (), False, message, 0, faults),)
         probed = execute.run_of_probe(request, *probe)
     else:
@@ -165,40 +205,40 @@ def check_case(kernel: KernelSpec, case: Case, backend: str) -> tuple[Verdict, .
         return Verdict(kernel.name, build, case.problem, tuple(case.settings), errors, ok, message, *of_probes)
 
     records = probed.trace.table.num_rows + probed.trace.lost
-    probed_faults = launches.errors(probed.faults)
+    faults = (*probed.faults, *refused)
+    if backend == "cpu" and not kernel.plain:
+        faults += races.watched(request)
+    probed_faults = launches.errors(faults)
     if not kernel.plain and not records:
         probed_faults.append("It includes common.cuh, and no probe logged a record. Add probes, or remove common.cuh.")
     both = (
-        verdict("probed", probed.max_abs_errors, " ".join(probed_faults), records, probed.faults),
+        verdict("probed", probed.max_abs_errors, " ".join(probed_faults), records, faults),
         verdict("timed", timed_errors, "; ".join(messages)),
     )
     first = next((number for number, one in enumerate(both) if not one.ok), None)
     if first is None:
         return both
-    reason = explain(request, (probed.arrays, timed)[first], both[first].errors, both[0].faults, orders)
+    reason = explain(request, (probed.arrays, timed)[first], both[first].errors, faults, orders)
     return tuple(one if one.ok else replace(one, reason=reason) for one in both)
 
 
-def summary(
-    kernel: KernelSpec,
-    count: int,
-    reasons: list[str],
-    verdicts: Iterable[Verdict],
-    refused: Mapping[str, int] | None = None,
-) -> Summary:
-    """`check`'s summary of one kernel, with its JSON keys.
-
-    reasons: of the cases that this device cannot run.
-    Key worst_ratio: the largest error over torch's, if torch has an error. Key worst_share: over the limit."""
+def summary(kernel: KernelSpec, chosen: Chosen, verdicts: Iterable[Verdict]) -> Summary:
+    """`check`'s summary of one kernel, with its JSON keys (formats.md)."""
     own = [verdict for verdict in verdicts if verdict.kernel == kernel.name]
     ratios = [error.largest / error.yardstick for verdict in own for error in verdict.errors if error.yardstick]
+    wrong = {(verdict.problem, verdict.settings) for verdict in own if not verdict.ok}
+    evidence = [one for v in own if not v.ok for one in evidence_of(v.faults, v.reason)]
     return {
         "kernel": kernel.name,
-        "problems": count,
+        "named": chosen.named,
+        "problems": len(chosen.cases),
+        "enough": chosen.is_enough,
+        "wrong": len(wrong),
         "missed": sum(not verdict.ok for verdict in own),
+        "likely": [one.as_json() for one in once(evidence)],
         "worst_ratio": max(ratios, default=0.0),
         "worst_share": max((verdict.share for verdict in own), default=0.0),
         "records": sum(verdict.records for verdict in own),
-        "cannot_run": reasons,
-        "refused": dict(refused or {}),
+        "cannot_run": chosen.cannot_run,
+        "refused": dict(chosen.refused),
     }

@@ -1,4 +1,4 @@
-"""The command line's reports on kernels, runs and checks, with their JSON keys. Scripts rely on each key."""
+"""The command line's reports on kernels and runs, with their JSON keys. Scripts rely on each key."""
 
 from collections.abc import Iterable
 from dataclasses import asdict
@@ -10,16 +10,11 @@ from kernels.core.fields import fields_of
 from kernels.core.spec import KernelSpec
 from kernels.core.tolerance import OutputError, worst
 from kernels.run import execute
-from kernels.run.check import Verdict
 from kernels.run.plain import launches
 from kernels.run.plain.tables import traffic
 from kernels.run.results import Run
 from kernels.trace.memory.traced import requests
 
-GPU_CANNOT = (
-    "On a GPU, check cannot see a local that starts unset, nor a race that the order of threads hides. "
-    "python -m kernels check --backend cpu looks for both."
-)
 NOTHING_LOGGED = (
     "no probe logged anything. Add probes (device/probe.cuh), or choose --backend cpu for a kernel in CUDA's own "
     "names. Otherwise a page shows only the tensors."
@@ -136,23 +131,6 @@ def _place(row: Any) -> str:
     return f"{row.file} line {row.line} ({row.kind} {row.tensor})"
 
 
-def of_verdict(verdict: Verdict) -> dict[str, object]:
-    return {
-        "kernel": verdict.kernel,
-        "build": verdict.build,
-        "problem": verdict.problem.values() if verdict.problem else None,
-        "settings": verdict.settings,
-        "max_abs_error": verdict.max_abs_error,
-        "baseline_max_abs_error": verdict.baseline_max_abs_error,
-        "worst_output": worst(verdict.errors).output if verdict.errors else None,
-        "errors": of_errors(verdict.errors),
-        "ok": verdict.ok,
-        "message": verdict.message,
-        "faults": [fault.as_json() for fault in verdict.faults],
-        "reason": verdict.reason.as_json() if verdict.reason else None,
-    }
-
-
 def of_errors(errors: Iterable[OutputError]) -> dict[str, dict[str, object]]:
     """output -> its largest error, torch's error, the limit, and whether it is within the limit."""
     return {
@@ -170,7 +148,7 @@ def inspect_lines(facts: dict[str, Any]) -> list[str]:
         )
         lines += [
             f"  {entry['entry']:8s} {entry['registers']} registers, {entry['shared_bytes']:,} bytes shared, "
-            f"{entry['spill_bytes']} bytes spilled"
+            f"{entry['stack_bytes']:,} bytes of local memory a thread ({entry['spill_bytes']:,} bytes spilled)"
             for entry in build["entries"]
         ]
     lines += [
@@ -180,56 +158,4 @@ def inspect_lines(facts: dict[str, Any]) -> list[str]:
         for launch in facts["occupancy"] or ()
         if launch["blocks"]
     ]
-    return [*lines, *facts["cannot_run"]]
-
-
-def check_lines(
-    summary: Iterable[dict[str, Any]], missed: Iterable[Verdict], device: str, everything: bool = False
-) -> list[str]:
-    """`check` in words: a line for each kernel, its first wrong problem, and each reason of a refusal.
-
-    missed: the wrong builds. everything: each wrong problem, not only the first."""
-    lines, missed = [], list(missed)
-    for row in summary:
-        wrong: dict[object, list[Verdict]] = {}  # the builds of each problem
-        for v in missed:
-            if v.kernel == row["kernel"]:
-                wrong.setdefault((v.problem, v.settings), []).append(v)
-        failed = sum(not any(v.errors for v in builds) for builds in wrong.values())
-        of = f"{row['kernel']}: {row['problems']} problems in both builds on {device}"
-        if wrong:
-            lines.append(f"{of}, {len(wrong)} wrong")
-        else:
-            worst = f"{row['worst_ratio']:.2f} times torch's, and {row['worst_share']:.0%} of the limit"
-            lines.append(f"{of}, none wrong. The largest error is {worst}")
-        lines += [f"  {NOTHING_LOGGED}"] if row["problems"] > failed and not row["records"] else []
-        lines += [f"  {count} refused: {reason}" for reason, count in row["refused"].items()]
-        lines += [f"  not run: {reason}" for reason in row["cannot_run"]]
-        shown: dict[object, list[list[Verdict]]] = {}  # a lasting message, such as of a compiler, appears once
-        for number, builds in enumerate(wrong.values()):
-            shown.setdefault(number if builds[0].errors else builds[0].message, []).append(builds)
-        groups = list(shown.values())
-        for group in groups if everything else groups[:1]:
-            lines += _wrong_lines(group)
-        rest = len(wrong) - len(groups[0]) if groups and not everything else 0
-        lines += [f"  and {rest} more of {len(wrong)} (--all)"] if rest else []
-    return lines
-
-
-def _wrong_lines(group: list[list[Verdict]]) -> list[str]:
-    """The builds of a wrong problem, and the likely cause. Other problems of the group have the same message."""
-    first = group[0][0]
-    fields = first.problem.texts() if first.problem else {}
-    told = ", ".join(f"{name}={text}" for name, text in {**fields, **dict(first.settings)}.items() if text != "")
-    also = f" ({len(group) - 1} more problems with this message)" if len(group) > 1 else ""
-    lines, said = [f"  wrong: {told}"] if told else [], set[str]()
-    for v in group[0]:
-        misses = (
-            f"{e.output}: {e.said}, torch {e.yardstick:.3g}, allowed {e.allowed:.3g}" for e in v.errors if not e.ok
-        )
-        text = v.message or "; ".join(misses)
-        lines += [f"    {v.build}: {text}{also}"] if text not in said else []
-        said.add(text)
-    if reason := next((v.reason for v in group[0] if v.reason), None):
-        lines.append(f"    {reason.sentence}" if reason.kind == "unknown" else f"    likely: {reason.sentence}")
-    return lines
+    return [*lines, *facts["opt_in"], *facts["cannot_run"]]

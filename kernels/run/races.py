@@ -1,6 +1,8 @@
 """Races and missing waits, found on the CPU: the timed build runs in both thread orders, and its outputs must agree."""
 
+import re
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -11,6 +13,7 @@ from kernels.core.tensors import SUMS
 from kernels.errors import RunError, RunTimeout
 from kernels.run import execute
 from kernels.run.backends import cpu
+from kernels.run.plain.faults import Fault, of_stop
 
 LATE = "with the blocks and threads in the opposite order and late copies"
 
@@ -26,6 +29,31 @@ def late_outputs(request: Request) -> dict[str, np.ndarray]:
     except RunError as error:
         raise RunError(f"{LATE}: {error}") from None
     return arrays
+
+
+WATCHED_STEPS = 8_000_000  # of a problem whose accesses are compared
+
+
+def watched(request: Request) -> tuple[Fault, ...]:
+    """The first race or missing wait of a kernel with written probes, with both lines. A kernel in CUDA's own names
+    has its faults from its probed run."""
+    if request.problem.cpu_steps > WATCHED_STEPS:
+        return ()
+    built, plan, arrays = execute.prepare(request, Mode.PROBED)
+    try:
+        capacities = [1] * len(plan.launches)
+        cpu.launch(built, plan, arrays, request.scope, capacities, reversed_order=cpu.WATCH_RACES)
+    except RunTimeout:
+        raise
+    except RunError as error:
+        fault = of_stop(str(error))
+        if fault.kind not in ("race", "missing wait"):
+            return ()
+        said = re.sub(r"(?<!\S)\S+\.cuh?:(\d+)", r"line \1", fault.text.partition(f"{fault.kind}: ")[2])
+        said = said.partition(";")[0]
+        lines = tuple(dict.fromkeys(map(int, re.findall(r"\bline (\d+)", said))))
+        return (replace(fault, text=f"{said}.", lines=lines),)
+    return ()
 
 
 def race(request: Request, arrays: Mapping[str, np.ndarray], late: Mapping[str, np.ndarray]) -> str:

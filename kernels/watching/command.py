@@ -160,7 +160,8 @@ def seen(path: Path, fields: list[str], versions: Iterator[None]) -> Iterator[st
 def _first(found: Look) -> list[str]:
     said = [f"correct: {'yes' if found.is_correct else 'no'}"]
     for facts in found.entries:
-        said.append(f"{facts.entry}: {facts.registers} registers, {facts.spill_bytes:,} bytes spilled")
+        local = f"{facts.stack_bytes:,} bytes of local memory a thread ({facts.spill_bytes:,} bytes spilled)"
+        said.append(f"{facts.entry}: {facts.registers} registers, {local}")
     return [*said, f"{found.wavefronts:,} wavefronts, {sum(found.bytes.values()):,} bytes in the first item"]
 
 
@@ -218,7 +219,7 @@ class Change:
 
 
 def changes(before: Look, after: Look) -> list[Change]:
-    """All facts of two versions: the first differing value, errors, registers, spills, counts, bytes and time."""
+    """All facts of two versions: the first differing value, errors, registers, local memory, counts, bytes and time."""
     found = [
         (_first_logged(before, after) or _first_element(before, after) or Change("first value", "", "", False)),
         _of("correct", _correct(before), _correct(after)),
@@ -240,7 +241,12 @@ def changes(before: Look, after: Look) -> list[Change]:
     return found
 
 
-FACTS = (("registers", "registers"), ("spilled bytes", "spill_bytes"), ("static shared bytes", "shared_bytes"))
+FACTS = (
+    ("registers", "registers"),
+    ("bytes of local memory a thread", "stack_bytes"),
+    ("spilled bytes", "spill_bytes"),
+    ("static shared bytes", "shared_bytes"),
+)
 
 
 def _of(what: str, before: str, after: str) -> Change:

@@ -64,7 +64,8 @@ export default function (host, given, page, { element, button, save }) {
     opening.hidden = !proposal;
     opening.onclick = () => editor.change(proposal);
     if (error) return say(error, 'bad');
-    say(`${ok ? 'ok' : 'Not ok'}: ${sentence}`, ok ? 'good' : 'bad');
+    const mark = !ok ? 'Not ok: ' : sentence.startsWith('ok') ? '' : 'ok: ';
+    say(`${mark}${sentence}`, ok ? 'good' : 'bad');
     if (cases) exercises.graded(ok, cases);
     if (pages.length && !exercises.chosen) picture.show(kernel, pages);
   }

@@ -186,6 +186,7 @@ def figures(o: Occupancy) -> dict[str, object]:
         "threads": o.threads,
         "registers": o.registers,
         "shared bytes": o.shared_bytes,
+        "local bytes a thread": o.local_bytes,
         **{f"by {name}": blocks for name, blocks in o.limits.items()},
         "blocks per SM": o.blocks,
         "warps per SM": o.warps,

@@ -70,16 +70,26 @@ def sentence(listing: Listing) -> str:
         at = f"{_place(peak.source)}, " if peak.source else ""
         parts.append(
             f"{entry} is {count(len(mine), 'instruction')} of SASS with at most {most} live registers "
-            f"({at}address {peak.address:04x}) of the {listing.registers[entry]} that each thread has"
+            f"({at}address {peak.address:04x}) of the {listing.registers[entry]} that each thread has{_local(listing, entry)}"
         )
     return f"{'; '.join(parts)}."
+
+
+def _local(listing: Listing, entry: str) -> str:
+    size = listing.local_bytes.get(entry, 0)
+    return f", and {size:,} bytes of local memory a thread" if size else ""
 
 
 def live_table(listing: Listing) -> pd.DataFrame:
     """A row per kernel."""
     return pd.DataFrame(
         [
-            {"kernel": entry, "most live at once": most, "registers of a thread": listing.registers[entry]}
+            {
+                "kernel": entry,
+                "most live at once": most,
+                "registers of a thread": listing.registers[entry],
+                "bytes of local memory a thread": listing.local_bytes.get(entry, 0),
+            }
             for entry, most in most_live(listing).items()
         ]
     )

@@ -304,7 +304,7 @@ _PARAMETERS = ("tsan-distinguish-volatile=1", "tsan-instrument-func-entry-exit=0
 _MARKS = ("SIMT_QUIET", "SIMT_WATCH")  # in language.h
 # The words of SIMT_PLAIN_EXPORT:
 _LAUNCH = ("extern", "__attribute__", "visibility", "int", "void", "return", "request", "args", "a")
-SHIM_HEADERS = ("fibers.h", "limit.h", "report.h", "simt.h", "stacks.h")  # of runtime.cpp
+SHIM_HEADERS = ("fibers.h", "invalid.h", "limit.h", "races.h", "report.h", "simt.h", "stacks.h")  # of runtime.cpp
 
 
 class Toolchain(cpp.Toolchain):
@@ -315,7 +315,8 @@ class Toolchain(cpp.Toolchain):
         self.instrumented = instrumented
         self.options = [option for option in self.options if option != "-Wl,-z,defs"]
         # The C++ library sets the thread-safe guard of a shared array of vectors. It is no access of the kernel.
-        self.options += ["-w", "-fno-strict-aliasing", "-fno-dollars-in-identifiers"]
+        self.options += [] if self.sets_nan and instrumented else ["-w"]
+        self.options += ["-fno-strict-aliasing", "-fno-dollars-in-identifiers"]
         if instrumented:
             if "clang" in self.version or "zig" in self.version:
                 raise BackendUnavailable("Automatic probes need g++. Install it (Debian: apt install g++), or set CXX.")
@@ -351,8 +352,8 @@ class Toolchain(cpp.Toolchain):
         cpp.compiled(spec, [*self.command, *options, *made], sources)
         made_text, launches = preprocessed_text.read_text(errors="replace"), len({t.entry for t in spec.launch_texts})
         check(made_text, names, sources, marks, launches)
-        made = ["-fPIC", "-fvisibility=hidden", "-x", "c++-cpp-output", "-c", str(preprocessed_text), "-o", str(unit)]
-        log = cpp.compiled(spec, [*self.command, *options, *made], sources)
+        made = [*options, "-fPIC", "-fvisibility=hidden", "-x", "c++-cpp-output", str(preprocessed_text)]
+        log = self.made(spec, made, ["-c", "-o", str(unit)], sources, made_text)
         close(spec, unit)
         linked = [*self.command, *self.linker, "-shared", "-Wl,-z,defs", str(unit), str(self.runtime())]
         linked += ["-o", str(library), "-ldl"]

@@ -9,7 +9,7 @@
 // Shared memory starts as NaN. With `reversed`, blocks and threads run in the opposite order, and copies by cp_async
 // land at the wait, not at once. If an output changes, the kernel has a race, lacks a wait, or adds in any order.
 // report.h writes the messages: block, thread, line, tensor, index. stacks.h catches overflow of a stack and fatal
-// signals. hopper.h adds the names of device/hopper.cuh. Times and clusters are missing. One launch at a time per
+// signals. invalid.h traps the first NaN. hopper.h adds the names of device/hopper.cuh. Times and clusters are missing. One launch at a time per
 // process: state is global, kept out of TLS for speed.
 #pragma once
 // Headers took half the time of a build. libstdc++ can leave out std::riemann_zeta and similar functions, and has
@@ -140,6 +140,7 @@ inline const char* name_of(AccessKind kind) { return KIND_NAMES[(int)kind]; }
 }  // namespace simt
 #include "report.h"
 #include "stacks.h"
+#include "races.h"
 
 namespace simt {
 
@@ -184,6 +185,7 @@ static void rendezvous(unsigned mask, Collective collective, void* argument, voi
     arguments[l] = other.argument;
   }
   if (work) work(arguments, mask);
+  if (watching) watch_meeting(warp, mask);
   for (unsigned l = 0; l < 32; ++l)
     if (mask >> l & 1) fibers[warp + l].state = State::READY;
 }
@@ -194,6 +196,7 @@ static void end_copies(Fiber& fiber, bool land, unsigned end = ~0u) {
   while (*newest && (*newest)->group >= end) newest = &(*newest)->before;
   while (Copy* copy = *newest) {
     if (land) memcpy(copy->to, copy->from, copy->bytes);
+    if (land && watching) watch_landing(copy->to, copy->bytes, fiber.linear);
     *newest = copy->before;
     free(copy);
   }
@@ -243,6 +246,7 @@ static void start_block() {
     f.thread_idx = {i % block_dim.x, i / block_dim.x % block_dim.y, i / (block_dim.x * block_dim.y)};
   }
   if (extension.begin) extension.begin();
+  if (watching) watch_start_of_block();
 }
 // Until all threads have left, or the block is parked
 static void run_threads() {
@@ -266,7 +270,7 @@ static void run_threads() {
       barrier_lines_differ = false;
       for (unsigned i = 0; i < threads; ++i)
         if (fibers[i].state == State::AT_BARRIER) fibers[i].state = State::READY;
-      at_barrier = 0;
+      at_barrier = 0, ++watch_barriers;
       progress = true;
     }
     if (progress || done == threads) continue;
@@ -307,6 +311,8 @@ static int run(Launch* request, void (*entry)(void**), void** args) {
   kernel = entry;
   kernel_args = args;
   failed = false;
+  const unsigned asked = request->reversed;
+  request->reversed &= 1;
   const Limit limit(stop_late);
   grid_dim = {request->grid[0], request->grid[1], request->grid[2]};
   block_dim = {request->block[0], request->block[1], request->block[2]};
@@ -323,8 +329,12 @@ static int run(Launch* request, void (*entry)(void**), void** args) {
     return 1;
   }
   catch_fatal();
+  trap_invalid(asked & TRAP_INVALID);
+  start_watch(asked & WATCH_RACES && !extension.begin);
   run_grid();
   if (run_children) run_children();
+  end_watch();
+  trap_invalid(false);
   release_fatal();
   return failed ? late ? 2 : 1 : 0;
 }
@@ -510,29 +520,36 @@ inline int __all_sync(unsigned mask, int holds, SIMT_HERE) { return __ballot_syn
 
 template <class T> __forceinline__ T ldg(const void* p, SIMT_HERE) {
   simt::check_global(p, sizeof(T), AccessKind::LOAD, here);
+  if (simt::watching) simt::watch(p, sizeof(T), nullptr, here);
   T v;
   memcpy(&v, p, sizeof v);
   return v;
 }
 template <class T> __forceinline__ void stg(void* p, T v, SIMT_HERE) {
   simt::check_global(p, sizeof(T), AccessKind::STORE, here);
+  if (simt::watching) simt::watch(p, sizeof(T), &v, here);
   memcpy(p, &v, sizeof v);
 }
 template <class T> T ldg_l2(const void* p, SIMT_HERE) { return ldg<T>(p, here); }
 template <class T> __forceinline__ T lds(const void* p, SIMT_HERE) {
   simt::check_shared(p, sizeof(T), AccessKind::LOAD, here);
+  if (simt::watching) simt::watch(p, sizeof(T), nullptr, here);
   T v;
   memcpy(&v, p, sizeof v);
   return v;
 }
 template <class T> __forceinline__ void sts(void* p, T v, SIMT_HERE) {
   simt::check_shared(p, sizeof(T), AccessKind::STORE, here);
+  if (simt::watching) simt::watch(p, sizeof(T), &v, here);
   memcpy(p, &v, sizeof v);
 }
 
 template <int N> void ldmatrix(unsigned (&words)[N], const void* p, bool transposed = false, SIMT_HERE) {
   simt::at(here);
-  if ((simt::current->linear & 31) < 8 * N) simt::check_shared(p, 16, AccessKind::LDMATRIX, here);
+  if ((simt::current->linear & 31) < 8 * N) {
+    simt::check_shared(p, 16, AccessKind::LDMATRIX, here);
+    if (simt::watching) simt::watch(p, 16, nullptr, here);
+  }
   simt::Matrices m{static_cast<const char*>(p), N, transposed, {}};
   simt::rendezvous(~0u, simt::LDMATRIX, &m, simt::deal_matrices);
   memcpy(words, m.words, sizeof words);
@@ -548,7 +565,8 @@ inline float __fmul_rn(float a, float b) { return a * b; }
 template <int BYTES, AccessKind KIND = AccessKind::CP_ASYNC> void cp_async(void* smem, const void* gmem, SIMT_HERE) {
   simt::check_shared(smem, BYTES, KIND, here);
   simt::check_buffer(gmem, BYTES, AccessKind::LOAD, here);
-  if (!simt::launch->reversed) {
+  if (simt::watching) simt::watch(gmem, BYTES, nullptr, here), simt::watch_copy(smem, BYTES, here);
+  if (!simt::launch->reversed && !simt::watching) {
     memcpy(smem, gmem, BYTES);
     return;
   }

@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include "invalid.h"
 
 namespace simt {
 
@@ -44,7 +45,8 @@ static const char* signal_text(int signal) {
   }
 }
 // Ends the launch, not the process: the scheduler goes on in its own stack, with a message.
-static void on_fatal(int signal, siginfo_t* info, void*) {
+static Site (*site_of_pc)(const void*);  // of an instrumented build
+static void on_fatal(int signal, siginfo_t* info, void* context) {
   if (!in_kernel || !pthread_equal(pthread_self(), runner)) {  // not of a kernel: the handler before this one takes it
     for (unsigned i = 0; i < FATAL_COUNT; ++i)
       if (FATAL[i] == signal) sigaction(signal, &handlers_before[i], nullptr);
@@ -54,6 +56,12 @@ static void on_fatal(int signal, siginfo_t* info, void*) {
   const char* const at = static_cast<const char*>(info->si_addr);
   const char* const stack = stack_of(current->linear);
   const bool memory = signal == SIGSEGV || signal == SIGBUS;
+  if (signal == SIGFPE && traps_invalid && info->si_code == FPE_FLTINV) {
+    if (const Site here = site_of_pc ? site_of_pc(info->si_addr) : Site{}; here.line) current->here = here;
+    text.add("the first value without a number is %s", invalid_text(context));
+    add_place(text, *current, site_of_pc);
+    yield();
+  }
   if (memory && at >= stack - GUARD_BYTES && at < stack) {
     text.add("stack overflow: the locals and calls of a thread need more than %zu KB. Make arrays smaller, or put them "
              "into shared memory", STACK_BYTES / 1024);

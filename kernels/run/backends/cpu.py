@@ -32,6 +32,7 @@ from kernels.trace.trace import RawRecords
 
 MARGIN = 0.5  # seconds before a task's limit: its launch stops and reports its line
 _deadline: float | None = None  # of the launches, by time.monotonic
+TRAP_INVALID, WATCH_RACES = 2, 4  # of simt/invalid.h and races.h, next to the bit of the order
 SHARED_MAX = 227 * 1024  # simt.h allows what an H200 allows
 LIBRARIES = 64  # loaded builds of a process
 
@@ -121,7 +122,7 @@ def launch(
     arrays: dict[str, np.ndarray],
     scope: Scope,
     capacities: list[int] | None = None,
-    reversed_order: bool = False,
+    reversed_order: int = 0,
 ) -> list[RawRecords]:
     """Runs the plan's launches in order.
 
@@ -129,7 +130,8 @@ def launch(
     capacities: records per thread of each launch, for a probed build. Then it returns their RawRecords, else [].
     reversed_order: blocks and threads run last to first, asynchronous copies land at their wait, and launches of
         other streams run in their last valid order. If an output changes, the kernel has a race, lacks a wait, or adds
-        in any order.
+        in any order. With TRAP_INVALID, the run stops at the first operation without a number.
+        With WATCH_RACES, a build with written probes stops at its first race or missing wait.
     Raises RunError with block and thread, ProblemError for an invalid tensor map."""
     extras, found = list[Extra](), []
     with jailed.memory(arrays, plan, build.jailed) as (memory, held):
@@ -167,7 +169,7 @@ def _run_all(
     extras: Sequence[Extra],
     arrays: dict[str, np.ndarray],
     memory: Memory,
-    reversed_order: bool = False,
+    reversed_order: int = 0,
 ) -> None:
     """Runs the launches and copies in order, those of a stranger's build in the jail.
 
@@ -179,7 +181,7 @@ def _run_all(
         return kept
 
     added = with_tables(plan, extras, _address, store)  # it holds the tables until the end
-    order = last_order(plan.launches) if reversed_order else range(len(plan.launches))
+    order = last_order(plan.launches) if reversed_order & 1 else range(len(plan.launches))
     run = Run(build, memory)
     for number in order:
         step = plan.launches[number]
@@ -261,7 +263,7 @@ class Run:
         step: Launch,
         values: list[np.generic],
         buffers: dict[str, np.ndarray],
-        reversed_order: bool,
+        reversed_order: int,
         children: Sequence[tuple[Launch, Extra]] = (),
     ) -> None:
         """Adds a launch, and the launches of its kernel.

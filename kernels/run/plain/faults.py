@@ -21,8 +21,11 @@ KINDS = (
     *("static", "hidden store"),
 )
 STOPS = (
+    ("race: ", "race"),
+    ("missing wait: ", "missing wait"),
     ("illegal address", "out of bounds"),
     ("is not aligned", "misaligned access"),
+    ("the first value without a number", "no number"),
     ("time limit is over", "endless loop"),
     ("divergent barrier", "divergent barrier"),
     ("deadlock", "deadlock"),

@@ -60,9 +60,12 @@ class Probed:
 
 
 def launch(
-    build: Build, plan: Plan, arrays: dict[str, np.ndarray], scope: Scope, rows: Sequence[int], reversed_order: bool
+    build: Build, plan: Plan, arrays: dict[str, np.ndarray], scope: Scope, rows: Sequence[int], reversed_order: int
 ) -> Probed:
-    """Runs the plan's launches in order until one stops. rows: the room for each launch's log."""
+    """Runs the plan's launches in order until one stops.
+
+    rows: the room for each launch's log.
+    reversed_order: as of cpu.launch."""
     lines = read(build.path)
     with jailed.memory(arrays, plan, build.jailed) as (memory, held):
         run = cpu.Run(build, memory)

@@ -6,11 +6,13 @@ from functools import partial
 
 import numpy as np
 
+from kernels.core.dtypes import element_type
 from kernels.core.problem import Head
 from kernels.run.wrong.found import Found, Reason, all_match, exponentials, softmax
 
 TILES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 FITTED_ROWS = 8
+MOST_SUMMED = 2**16  # scores of a head for which sums in 16 bits are tried
 Answer = Callable[[Head], np.ndarray]
 
 
@@ -19,7 +21,10 @@ def reason(found: list[Found]) -> Reason | None:
     for kind, text, answer in (*_bounds(found), *_masks(found), *_sums(found), *_rescales(found), *_functions(found)):
         if all_match(found, answer):
             return Reason(kind, text)
-    return _factor(found) or _scale(found)
+    for kind, text, answer in _narrow_scores(found):
+        if all_match(found, answer):
+            return Reason(kind, text)
+    return _factor(found) or _known_scale(found) or _scale(found)
 
 
 def _with_keys(seen: Callable[[Head], np.ndarray]) -> Answer:
@@ -173,6 +178,31 @@ def _weighed(function: Callable[[np.ndarray], np.ndarray], divided: bool, head: 
         return weights @ head.values / (weights.sum(axis=1, keepdims=True) if divided else 1.0)
 
 
+def _narrow_scores(found: list[Found]) -> Iterator[tuple[str, str, Answer]]:
+    """Scores that are summed in 16 bits: in one chain of fused multiply-adds, of rounded products, or in two chains."""
+    if any(one.head.rows is None or one.head.scores.size > MOST_SUMMED for one in found):
+        return
+    for dtype in ("float16", "bfloat16"):
+        text = f"Scores are summed in {dtype}, so a large score loses its last digits. Sum them in fp32."
+        for chains, fused in ((1, True), (1, False), (2, True)):
+            yield "half", text, partial(_summed, dtype, chains, fused)
+
+
+def _summed(dtype: str, chains: int, fused: bool, head: Head) -> np.ndarray:
+    """Attention with scores whose sums over dim are rounded to dtype at each step."""
+    kind = element_type(dtype).numpy
+    assert head.rows is not None and head.columns is not None
+    sums = np.zeros((chains, len(head.rows), len(head.columns)), kind)
+    with np.errstate(over="ignore", invalid="ignore"):
+        for dim in range(head.rows.shape[1]):
+            product = head.rows[:, dim, None] * head.columns[None, :, dim]
+            product = product if fused else product.astype(kind).astype(np.float64)
+            sums[dim % chains] = (product + sums[dim % chains].astype(np.float64)).astype(kind)
+        dots = head.rows @ head.columns.T
+        scale = float((head.scores * dots).sum() / max((dots * dots).sum(), 1e-300))
+        return softmax(scale * sums.astype(np.float64).sum(axis=0), head.seen) @ head.values
+
+
 def _factor(found: list[Found]) -> Reason | None:
     """One factor between all values and the truth."""
     values = np.concatenate([one.values.ravel() for one in found])
@@ -183,6 +213,18 @@ def _factor(found: list[Found]) -> Reason | None:
     if factor and all(one.matches(factor * one.truth) for one in found):
         return Reason("scale", f"All values are {_times(factor)}. Look for one factor on the whole output.")
     return None
+
+
+def _known_scale(found: list[Found]) -> Reason | None:
+    """A usual factor on all scores. The fit of _scale is blind if one weight of each row is 1."""
+    for factor in _factors(found[0].head):
+        if all_match(found, lambda h, factor=factor: softmax(factor * h.scores, h.seen) @ h.values):
+            return _of_scale(factor, found[0].head)
+    return None
+
+
+def _of_scale(factor: float, head: Head) -> Reason:
+    return Reason("scale", f"All scores are {_times(factor)}{_known(factor, head)}. Look at the scale.")
 
 
 def _scale(found: list[Found]) -> Reason | None:
@@ -205,10 +247,16 @@ def _scale(found: list[Found]) -> Reason | None:
     factor = 2.0**best
     if not all_match(found, lambda h: softmax(factor * h.scores, h.seen) @ h.values):
         return None
-    return Reason("scale", f"All scores are {_times(factor)}{_known(factor, one.head)}. Look at the scale.")
+    return _of_scale(factor, one.head)
 
 
 def _known(factor: float, head: Head) -> str:
+    return next(
+        (f", the factor {name}" for value, name in _factors(head).items() if abs(factor / value - 1) < 0.01), ""
+    )
+
+
+def _factors(head: Head) -> dict[float, str]:
     dim = head.values.shape[1]
     names = {
         dim**0.5: "sqrt(head_dim)",
@@ -216,8 +264,7 @@ def _known(factor: float, head: Head) -> str:
         math.log2(math.e): "log2(e)",
         math.log(2.0): "ln(2)",
     }
-    names |= {float(dim): "head_dim", 1.0 / dim: "1 / head_dim"}
-    return next((f", the factor {name}" for value, name in names.items() if abs(factor / value - 1) < 0.01), "")
+    return names | {float(dim): "head_dim", 1.0 / dim: "1 / head_dim"}
 
 
 def _times(factor: float) -> str:

@@ -1,6 +1,6 @@
-"""The reason of a failed check: first the order of threads, then missing writes, then the values."""
+"""The reason of a failed check: first the faults of its run, then missing writes, then the values."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -13,7 +13,7 @@ from kernels.core.tensors import Initial
 from kernels.core.tolerance import OutputError
 from kernels.run import execute
 from kernels.run.plain.faults import Fault
-from kernels.run.wrong import answers, patterns
+from kernels.run.wrong import answers, numbers, patterns, stores
 from kernels.run.wrong.answers import TILES
 from kernels.run.wrong.found import First, Found, Reason, exponentials, heads
 from kernels.trace.trace import Trace
@@ -159,23 +159,40 @@ def explain(
     faults: Iterable[Fault] = (),
     orders: str = "",
 ) -> Reason | None:
-    """The reason of a wrong result, or None without a wrong value and without a fault of order.
+    """The reason of a wrong result. None without a wrong value and without a fault, and for an unknown mistake without
+    a line.
 
     orders: the difference between the thread orders in a sentence, or ""."""
-    if reason := _of_order(faults, orders):
+    errors, faults = list(errors), list(faults)
+    reason = _explained(request, arrays, errors, faults, orders)
+    wrong = [error for error in errors if not error.ok]
+    if reason and (reason.line or reason.first or reason.kind == "unwritten"):
+        return reason
+    line = stores.line_of(request, arrays, wrong) if wrong and not faults else 0
+    return replace(reason or Reason("unknown", ""), line=line) if reason or line else None
+
+
+def _explained(
+    request: Request, arrays: Mapping[str, np.ndarray], errors: list[OutputError], faults: list[Fault], orders: str
+) -> Reason | None:
+    """The reason without the line of a store."""
+    if reason := _of_faults(faults, orders):
         return reason
     wrong = [error for error in errors if not error.ok]
     if not wrong:
         return None
-    if reason := _unwritten(request, arrays):
+    if reason := _unwritten(request, arrays) or _zeros(request, arrays, wrong):
         return reason
     rounding = _rounding(wrong)
     found = heads(request.problem, arrays, {error.output: error.allowed for error in wrong}, tight=bool(rounding))
     found = found if sum(one.wrong.sum() for one in found) > (FEW if rounding else 0) else []
-    reason = (patterns.overflow(found) or answers.reason(found) or patterns.reason(found)) if found else None
-    if rounding and not reason:
-        return rounding
-    reason = reason or _unknown(found)
+    reason = (patterns.overflow(found) or answers.reason(found)) if found else None
+    if not reason and request.backend == "cpu" and any(np.isnan(error.largest) for error in wrong):
+        reason = numbers.reason(request)
+    reason = reason or (patterns.reason(found) if found else None)
+    if not reason:
+        first = None if rounding else _of_probes(request, found)
+        return rounding or (Reason("unknown", "", first=first) if first else None)
     index: tuple[int, ...] = ()  # of the first wrong element, in logical order
     if one := next((one for one in found if one.wrong.any()), None):
         row, dim = np.unravel_index(int(np.argmax(one.wrong)), one.wrong.shape)
@@ -193,16 +210,36 @@ def _of_probes(request: Request, found: list[Found]) -> First | None:
     return None if run.trace.lost else first(request, run.trace, found)
 
 
-def _of_order(faults: Iterable[Fault], orders: str) -> Reason | None:
-    races = [fault for fault in faults if fault.level == "error" and "race" in fault.kind]
-    blocks = [fault for fault in races if fault.kind == "block race"]
-    if blocks:
-        return Reason("atomic", f"Several blocks change one value without an atomic: {blocks[0].text}", blocks[0].index)
-    if races:
-        return Reason("barrier", f"A barrier is missing: {races[0].text}", races[0].index)
+ORDER = ("divergent barrier", "missing wait", "block race", "race", "warp race", "unwritten read")
+"""Kinds of faults with a reason, the most telling first."""
+
+
+def _of_faults(faults: Iterable[Fault], orders: str) -> Reason | None:
+    found = [fault for fault in faults if fault.level == "error" and fault.kind in ORDER]
+    if found:
+        fault = min(found, key=lambda one: ORDER.index(one.kind))
+        return Reason(*_SAID[fault.kind](fault.text), fault.index, line=fault.lines[0] if fault.lines else 0)
     if orders:
         return Reason("barrier", "The result depends on the order of the threads. A barrier or a wait is missing.")
     return None
+
+
+def _missing(text: str) -> tuple[str, str]:
+    return "barrier", f"A barrier is missing: {text}"
+
+
+_SAID: dict[str, Callable[[str], tuple[str, str]]] = {
+    "divergent barrier": lambda text: (
+        "divergent",
+        f"A barrier is in a branch: {text} Move it out of the branch.",
+    ),
+    "missing wait": lambda text: ("wait", f"A wait is missing: {text}"),
+    "block race": lambda text: ("atomic", f"Several blocks change one value without an atomic: {text}"),
+    "race": _missing,
+    "warp race": _missing,
+    "unwritten read": lambda text: ("unset", f"A value is read before a write: {text}"),
+}
+"""The kind of a fault -> the kind and the text of its reason, from its sentence."""
 
 
 def _rounding(wrong: list[OutputError]) -> Reason | None:
@@ -215,8 +252,9 @@ def _rounding(wrong: list[OutputError]) -> Reason | None:
 
 
 def _unwritten(request: Request, arrays: Mapping[str, np.ndarray]) -> Reason | None:
+    taken = {name for step in request.plan.launches for name in step.tensors}
     for tensor in request.problem.outputs:
-        if tensor.initial is not Initial.POISON or not element_type(tensor.dtype).is_float:
+        if tensor.name not in taken or tensor.initial is not Initial.POISON or not element_type(tensor.dtype).is_float:
             continue
         array = arrays[tensor.name]
         before = np.full(1, poison(tensor.dtype), array.dtype).tobytes()
@@ -236,10 +274,9 @@ def _unwritten(request: Request, arrays: Mapping[str, np.ndarray]) -> Reason | N
     return None
 
 
-def _unknown(found: list[Found]) -> Reason:
-    if not found:
-        return Reason("unknown", "The wrong values have no known pattern.")
-    if not any(one.finite.any() for one in found):
-        return Reason("nan", "No row has a number. Look for a sum l of 0, or for a value that is not set.")
-    share = np.mean([one.wrong.any(axis=1).mean() for one in found])
-    return Reason("unknown", f"The wrong values have no known pattern. They are in {share:.0%} of the rows.")
+def _zeros(request: Request, arrays: Mapping[str, np.ndarray], wrong: list[OutputError]) -> Reason | None:
+    for error in wrong:
+        if not arrays[error.output].astype(np.float64).any():
+            said = f"All values of {error.output} are 0. Look at the store of {error.output}, and at what it stores."
+            return Reason("zeros", said, (0,) * arrays[error.output].ndim)
+    return None

@@ -92,8 +92,13 @@ KINDS = {
     "lanes": "the map of lanes",
     "stride": "a stride",
     "barrier": "a missing barrier",
+    "divergent": "a barrier in a branch",
+    "wait": "a missing wait",
     "atomic": "a missing atomic",
     "unwritten": "a missing write",
+    "unset": "a read before a write",
+    "zeros": "values of 0",
+    "half": "sums in 16 bits",
     "nan": "rows without numbers",
     "rounding": "roundings",
     "unknown": "no known mistake",
@@ -136,17 +141,20 @@ class Reason:
 
     text: a sentence with the evidence.
     index: the first wrong element of the output, or ().
-    first: the first wrong intermediate, if probes show it."""
+    first: the first wrong intermediate, if probes show it.
+    line: of the mistake, or of the store of the first wrong element. 0 if it is unknown."""
 
     kind: str
     text: str
     index: tuple[int, ...] = ()
     first: First | None = None
+    line: int = 0
 
     @property
     def sentence(self) -> str:
-        return f"{self.text} {self.first.text}" if self.first else self.text
+        stored = f"Line {self.line} stores the first wrong value." if self.line and not self.text else ""
+        return " ".join(filter(None, (self.text, self.first.text if self.first else "", stored)))
 
     def as_json(self) -> dict[str, object]:
         first = {**vars(self.first), "head": list(self.first.head)} if self.first else None
-        return {"kind": self.kind, "text": self.text, "index": list(self.index), "first": first}
+        return {"kind": self.kind, "text": self.text, "index": list(self.index), "first": first, "line": self.line}

@@ -1,12 +1,15 @@
 """Blocks per multiprocessor, derived; held against what the driver said on recorded GPUs."""
 
+from pathlib import Path
+
 import pytest
 
-from kernels.build import occupancy
-from kernels.catalog import KERNELS
+from kernels.build import disassembly, inspection, occupancy
+from kernels.catalog import KERNELS, load_kernel
 from kernels.errors import ProblemError
 from kernels.measure import counters
 from kernels.recordings import tables
+from kernels.run import facts
 
 FLASH = KERNELS["03_flash"]
 
@@ -41,3 +44,14 @@ def test_occupancy_is_known_for_every_architecture_and_says_what_limits(arch):
     }
     assert found.limited_by == " and ".join(found.limiters)
     assert found.blocks * found.threads <= 32 * occupancy.MACHINES[arch].warps
+
+
+def test_the_starters_arrays_are_named_as_local_memory_by_inspect_and_by_the_machine_code():
+    """Its arrays with indices of a run: 1,168 bytes a thread, and no spill."""
+    kernel = load_kernel(Path(__file__).parents[3] / "app/workbench/starter.cu")
+    found = inspection.inspect(kernel, kernel.problem_type(), ())
+    said = "1,168 bytes of local memory a thread (0 bytes spilled)"
+    assert sum(said in line for line in facts.inspect_lines(found)) == 2
+    assert [one["local_bytes"] for one in found["occupancy"]] == [1168]
+    listing = disassembly.listing(kernel, kernel.problem_type(), ())
+    assert listing.local_bytes == {"attention": 1168} and "local memory load" in listing.mix

@@ -16,9 +16,9 @@ from kernels.families.dense import DenseProblem
 from kernels.families.lab.patterns import RolesProblem
 from kernels.families.paged import CacheCopyProblem, CacheWriteProblem, PagedProblem
 from kernels.families.paged.fields import BLOCK_SIZES, DTYPES, HEAD_DIMS
-from kernels.run import check, execute, facts, races
+from kernels.run import check, check_report, execute, races
 from kernels.run.backends import cpu
-from kernels.run.wrong.found import Reason
+from kernels.run.wrong.found import First, Reason
 
 DENSE, PAGED = current().of_problem(DenseProblem), current().of_problem(PagedProblem)
 FAMILIES = {kernel.family for kernel in KERNELS.values()}
@@ -43,7 +43,7 @@ def test_the_cases_of_dense_attention_cover_what_was_promised(kernel):
     assert {p.seq_len for p in problems} >= {1, 17, 31, 33, 63, 65, 100, 129, 257}
     assert {(p.head_dim, p.causal) for p in problems} == {(d, c) for d in (32, 64, 128) for c in (False, True)}
     assert {p.batch for p in problems} >= {1, 2, 3} and {p.num_heads for p in problems} >= {1, 2, 3, 4}
-    assert max(p.score_scale for p in problems) == 30
+    assert {30.0, 2e5} <= {p.score_scale for p in problems}  # the second: scores far below -10,000
 
 
 @pytest.mark.parametrize("kernel", PAGED.values(), ids=PAGED)
@@ -132,7 +132,7 @@ def test_a_wrong_kernel_is_missed_and_a_case_that_cannot_run_here_is_told():
     small = type(device)(device.backend, "A small processor", device.target, 20000)
     possible, reasons = check.cases(spec, small)
     assert possible and all("A small processor allows 20,000" in reason for reason in reasons) and reasons
-    row = check.summary(spec, len(possible), reasons, [])
+    row = check.summary(spec, check.choose(spec, small), [])
     assert (row["missed"], row["cannot_run"]) == (0, reasons)
 
 
@@ -199,20 +199,25 @@ def test_check_reports_each_kernel_as_it_ends_and_what_fails_is_not_blamed_for_i
     probed, timed = check.check_case(spec, Case(RolesProblem()), "cpu")
     assert probed.records == 0
     assert not probed.ok and "includes common.cuh, and no probe logged a record" in probed.message
-    row = check.summary(spec, 1, [], [probed, timed])
-    assert any("no probe logged anything" in line for line in facts.check_lines([row], [], "here"))
+    row = check.summary(spec, chosen_of(1), [probed, timed])
+    assert any("no probe logged anything" in line for line in check_report.lines(row, [], "here"))
     right = check.check_case(KERNELS["lab_roles"], Case(RolesProblem()), "cpu")
     assert right[0].records > 0
     spec = small_kernel("  O_gmem[0] = X_gmem[0];\n")
     failed = check.Verdict(spec.name, "probed", RolesProblem(), (), (), False, "It did not compile.")
-    row = check.summary(spec, 1, [], [failed])
-    lines = facts.check_lines([row], [failed], "here")
+    row = check.summary(spec, chosen_of(1), [failed])
+    lines = check_report.lines(row, [failed], "here")
     assert not any("no probe logged anything" in line for line in lines) and "did not compile" in lines[-1]
     spec, told = small_kernel("  if (threadIdx.x == 0) O_gmem[0] = X_gmem[0];\n"), []
     verdicts, rows = check.check(
         [spec], cpu.device(), 1000, 60.0, finished=lambda row, own: told.append((row["kernel"], len(own)))
     )
     assert told == [(spec.name, len(verdicts))] and rows[0]["problems"] == 1
+
+
+def chosen_of(count, named=None):
+    """The choice of a check with so many problems."""
+    return check.Chosen([Case(RolesProblem(seed=seed)) for seed in range(count)], [], count, named or count, {})
 
 
 def test_one_wrong_output_of_several_is_missed_and_named(monkeypatch):
@@ -236,24 +241,25 @@ def test_one_wrong_output_of_several_is_missed_and_named(monkeypatch):
 def test_a_wrong_kernel_gives_its_first_problem_and_one_that_does_not_compile_says_so_once(small_kernel):
     """Both builds of a problem are one. --all shows each problem."""
     spec, wrong = small_kernel("  O_gmem[0] = X_gmem[0];\n"), (OutputError("o", 2.5, 1e-7, 1e-6),)
-    unknown = Reason("unknown", "The wrong values have no known pattern.")
+    unknown = Reason("unknown", "", first=First("S", "score", "a.cu", 3, (0,), 1, None, 2, 0, 5, 0.5, 0.25))
     problems = [RolesProblem(seed=seed) for seed in range(44)]
     missed = [
         check.Verdict(spec.name, build, problem, (), wrong, False, records=1, reason=unknown)
         for problem in problems
         for build in ("probed", "timed")
     ]
-    row = check.summary(spec, 63, [], missed)
-    lines = facts.check_lines([row], missed, "here")
-    assert len(lines) <= 6 and lines[0].endswith("63 problems in both builds on here, 44 wrong")
+    row = check.summary(spec, chosen_of(63), missed)
+    lines = check_report.lines(row, missed, "here")
+    assert len(lines) <= 6 and "63 of 63 problems tried, 44 wrong" in lines[0]
     assert lines[-1] == "  and 43 more of 44 (--all)"
-    assert "    The wrong values have no known pattern." in lines and not any("likely" in line for line in lines)
+    assert "    The first wrong value is S of row 1, key 2, from line 3 of lane 5: 0.5, not 0.25." in lines
+    assert not any("likely" in line for line in lines)
     assert sum("allowed" in line for line in lines) == 1
-    everything = facts.check_lines([row], missed, "here", everything=True)
+    everything = check_report.lines(row, missed, "here", everything=True)
     assert sum(line.startswith("  wrong: ") for line in everything) == 44
     spec = small_kernel("  O_gmem[0] = X_gmem[0];\n")
     said = "BuildError: small.cu line 3: expected ';'"
     missed = [check.Verdict(spec.name, "both", RolesProblem(seed=seed), (), (), False, said) for seed in range(63)]
-    lines = facts.check_lines([check.summary(spec, 63, [], missed)], missed, "here")
+    lines = check_report.lines(check.summary(spec, chosen_of(63), missed), missed, "here")
     assert len(lines) == 3 and sum(said in line for line in lines) == 1 and "62 more problems" in lines[-1]
     assert "inf" not in "".join(lines)

@@ -128,7 +128,7 @@ def no_gpu(listed):
 
 
 def test_check_passes_and_inspect_reports_both_builds():
-    assert "none wrong" in kernels("check", "03_flash", "--backend", "cpu", "--every", "20")
+    assert "all agree" in kernels("check", "03_flash", "--backend", "cpu", "--every", "20")
     found = json.loads(kernels("check", "01_naive", "--backend", "cpu", "--every", "40", "--json"))
     (row,) = found["summary"]
     assert found["ok"] and row["kernel"] == "01_naive" and row["missed"] == 0

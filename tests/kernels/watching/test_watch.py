@@ -46,7 +46,11 @@ def said(tmp_path_factory):
 
 
 def test_each_version_shows_its_facts_its_first_wrong_value_its_line_its_race_and_its_changes(said):
-    assert re.search(r"correct: yes\n  attention_row: \d+ registers, 0 bytes spilled\n  \d+ wavefronts", said[0][0])
+    assert re.search(
+        r"correct: yes\n  attention_row: \d+ registers, 0 bytes of local memory a thread \(0 bytes spilled\)\n"
+        r"  \d+ wavefronts",
+        said[0][0],
+    )
     assert re.search(r"first value: o\[0, 0, 0, 0\] +-?\d\S+ -> -?\d", said[0][1])
     assert re.search(r"correct +yes -> no\n", said[0][1])
     line = next(n for n, text in enumerate(BROKEN.splitlines(), 1) if "if (t < half_size" in text)

@@ -7,6 +7,7 @@
 #include <initializer_list>
 #include <tuple>
 #include <vector>
+#include "refusals.h"
 #undef printf
 #undef exit
 #undef abort
@@ -77,13 +78,18 @@ inline cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr which, int)
   return *value = values[which], cudaSuccess;
 }
 enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize, cudaFuncAttributePreferredSharedMemoryCarveout };
-template <class F> cudaError_t cudaFuncSetAttribute(F, cudaFuncAttribute, int) { return cudaSuccess; }
+template <class F> cudaError_t cudaFuncSetAttribute(F kernel, cudaFuncAttribute which, int value) {
+  return which == cudaFuncAttributeMaxDynamicSharedMemorySize ? simt_opt_in((const void*)kernel, value) : cudaSuccess;
+}
 template <class F> cudaError_t cudaFuncSetCacheConfig(F, int) { return cudaSuccess; }
 template <class F> cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, F, int, size_t) {
     return *blocks = 1, cudaSuccess; }
-inline cudaError_t cudaGetLastError() { const int found = simt_failed; return simt_failed = 0, found; }
-inline cudaError_t cudaPeekAtLastError() { return simt_failed; }
-inline const char* cudaGetErrorString(cudaError_t code) { return code ? "the launch failed on the CPU" : "no error"; }
+inline cudaError_t cudaPeekAtLastError() { return simt_failed ? simt_failed : simt_refusal; }
+inline cudaError_t cudaGetLastError() {
+  const int found = cudaPeekAtLastError();
+  return simt_failed = simt_refusal = 0, found;
+}
+inline const char* cudaGetErrorString(cudaError_t code) { return simt_error_text(code); }
 inline const char* cudaGetErrorName(cudaError_t code) { return code ? "cudaErrorLaunchFailure" : "cudaSuccess"; }
 inline cudaError_t cudaDeviceSynchronize() { return simt_failed; }
 inline cudaError_t cudaDeviceReset() { return cudaSuccess; }
@@ -154,6 +160,9 @@ template <class... P> struct SimtLauncher {
     (void)std::initializer_list<int>{(fprintf(simt_log(), n++ ? ", " : ""), simt_note(values), 0)...};
     fprintf(simt_log(), "]}\n");
     fflush(simt_log());
+    const dim3 &g = config.grid, &b = config.block;
+    const size_t blocks = size_t(g.x) * g.y * g.z, count = size_t(b.x) * b.y * b.z;
+    if (simt_refuses(line, name, (const void*)entry, blocks, count, config.shared)) return;
     run(std::tuple<P...>(values...), std::index_sequence_for<P...>{});
   }
   template <size_t... I> void run(std::tuple<P...> values, std::index_sequence<I...>) const {
@@ -183,5 +192,5 @@ template <class... P>
 cudaError_t simt_launch_array(int line, const char* name, void (*entry)(P...), dim3 grid, dim3 block, void** args,
                               size_t shared = 0, cudaStream_t = nullptr) {
   simt_launch_list(SimtLauncher<P...>{line, name, entry, {grid, block, shared}}, args, std::index_sequence_for<P...>{});
-  return simt_failed;
+  return cudaPeekAtLastError();
 }

@@ -214,6 +214,7 @@ PYTHON void simt_begin(const LineRow* rows, size_t count, const char* const* nam
   dladdr(reinterpret_cast<void*>(&simt_run), &info);
   module_first = static_cast<const char*>(info.dli_fbase);
   set_lines(rows, count, names);
+  site_of_pc = [](const void* pc) { return site_of_place(place_of(static_cast<const char*>(pc) + 1)); };
   for (const Region& r : regions) free(r.cells);
   regions.clear(), findings.clear();
   add_region("shared memory", shared_memory, SHARED_MAX, 4, true, false);

@@ -1,6 +1,6 @@
 """Occupancy: the limits of an SM in words, tables and a picture, and the timeline of a grid."""
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import pandas as pd
 from pages import texts_in, wrong_plural
@@ -29,6 +29,12 @@ def test_occupancy_in_words_tables_and_stages():
     assert f"holds {found[0].blocks} blocks of 256 threads" in sentence
     assert f"The limit: {found[0].limited_by}." in sentence
     assert f"2,048 blocks make {2048 / (132 * found[0].blocks):.2f} waves" in sentence
+    assert "local memory" not in sentence
+    _, heavy = stage_of("03_flash", problem, [replace(found[0], local_bytes=1168)])
+    data = limits.data_of(heavy, occupancy.machine("sm_90a"), 132, "an H200")
+    said = limits.WORDS.say("launch", {**data, **data["launches"][0]})
+    assert "A thread also has 1,168 bytes of local memory, behind L1." in said
+    assert limits.launches_table(heavy)["local bytes a thread"].tolist() == [1168]
     assert limits.launches_table(found)["blocks per SM"].tolist() == [found[0].blocks]
     other = limits.alternatives_table(occupancy.alternatives(kernel, problem, ()), kernel.settings())
     assert len(other) == 9 and (other.now == "now").sum() == 1

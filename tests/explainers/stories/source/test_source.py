@@ -1,11 +1,12 @@
 """The source story: what it shows is the listing's own."""
 
 import json
+from pathlib import Path
 
 from explainers.stories.source import source
 from explainers.story import encoding
 from kernels.build import disassembly
-from kernels.catalog import KERNELS
+from kernels.catalog import KERNELS, load_kernel
 
 
 def test_the_view_holds_every_line_with_its_labels_and_addresses():
@@ -31,7 +32,7 @@ def test_the_stage_has_one_picture_and_names_where_the_most_registers_are_live()
     peak = next(line for line in listing.sass if line.live == most)
     assert f"at most {most} live registers" in said and f"address {peak.address:04x}" in said
     assert f"{len(listing.sass)} instructions" in said and source.most_live(listing) == {"flash": most}
-    assert source.live_table(listing).iloc[0].tolist() == ["flash", most, listing.registers["flash"]]
+    assert source.live_table(listing).iloc[0].tolist() == ["flash", most, listing.registers["flash"], 0]
     kernel = KERNELS["02_tiled"]
     of = kernel, kernel.problem_type(), ()
     made = source.stage_of(kernel, disassembly.listing(*of), disassembly.check_widths(*of), "timed", "sm_90a")
@@ -41,3 +42,11 @@ def test_the_stage_has_one_picture_and_names_where_the_most_registers_are_live()
     assert sum(row[1] for row in rows) == len(made.views[0].meta["sass"]["text"])
     assert made.tabs[1].blocks[0]["tone"] == "good"
     encoding.decode(encoding.encode(made))
+
+
+def test_the_stage_names_the_local_memory_of_a_thread():
+    """The starter's arrays with indices of a run."""
+    kernel = load_kernel(Path(__file__).parents[4] / "app/workbench/starter.cu")
+    listing = disassembly.listing(kernel, kernel.problem_type(), ())
+    assert source.sentence(listing).endswith("and 1,168 bytes of local memory a thread.")
+    assert source.live_table(listing)["bytes of local memory a thread"].tolist() == [1168]
