@@ -4,7 +4,6 @@
 2. `extern __shared__ T s[];` becomes a pointer to the block's dynamic shared memory.
 3. A call after each other `__shared__` array tells the runtime its name, so that each block starts with poison.
 4. `return;` of a kernel notes its line, so that a divergent barrier names it.
-5. Accepted inline PTX becomes C++ (ptx.py).
 """
 
 import re
@@ -12,7 +11,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from kernels.build.plain import ptx
 from kernels.build.plain.tokens import Token, closing, functions, tokens
 
 _ATTRIBUTES = ("__align__", "alignas", "__attribute__")
@@ -49,7 +47,6 @@ def cpu_text(text: str, whole: bool = False, more: Sequence[Edit] = ()) -> str:
     found = tokens(text)
     listed, arrays = functions(text, found), shared_arrays(found)
     edits, outside = [*more], list[tuple[int, str]]()
-    edits += [(s.start, s.end, s.cpp) for s in ptx.statements(text) if s.cpp]
     for array in arrays:
         inside = any(f.body < array.first < f.last for f in listed)
         if array.dynamic:

@@ -4,8 +4,6 @@ import re
 from collections.abc import Collection
 from pathlib import Path
 
-from kernels.build.plain import ptx
-from kernels.build.plain.edits import device_text
 from kernels.build.plain.tokens import bare, functions, line_of, tokens
 from kernels.errors import BuildError
 
@@ -73,15 +71,6 @@ def _found(text: str) -> list[tuple[int, str]]:
     listed = [(f.start(1), _of_header(f[1])) for f in _includes(text) if f[1] is not None]
     reasons = [(at, reason) for at, reason in listed if reason]
     reasons += [(token.start, _WORDS[token.text]) for token in found if token.text in _WORDS]
-    reasons += [
-        (
-            statement.start,
-            f"its inline PTX ({statement.refused[:60]}) is not among the accepted instructions. Use CUDA's own "
-            "function for it, or an instruction of kernels/first-kernel.md",
-        )
-        for statement in ptx.statements(device_text(text))
-        if statement.refused
-    ]
     for function in functions(text, found):
         inside = found[function.body : function.last] if function.on_device else []
         launches = [token for token in inside if token.text == "<<<"]

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from kernels.build import cache, child, cpp
-from kernels.build.plain import lines, refusals, watching
+from kernels.build.plain import assembly, lines, refusals, watching
 from kernels.build.plain.edits import cpu_text
 from kernels.build.plain.refusals import CUDA, CUDA_HEADERS
 from kernels.build.plain.tokens import bare
@@ -70,7 +70,8 @@ SHIM = {
 }
 """The shim's names that CUDA's names and the build's edits expand to."""
 _OWN = re.compile(r"_*(?:simt|tsan|ubsan|asan|sanitizer|wrap|real)_\w*$|simt$|SIMT_\w*$")
-_EDIT = re.compile(r"simt_(?:to_)?\d+$")  # an operand of accepted inline PTX
+_EDIT = re.compile(r"simt_(?:to_|at_\d+_)?\d+$")  # an operand or a label of inline PTX
+_PTX = "simt_ptx_"  # the functions of ptx.h, which report their accesses
 LAUNCH = ("simt_run", "simt_call")
 """The shim's names in the launches, which the build writes below a kernel, each once for a launch."""
 Word = tuple[str, str, int]  # the text of a token or of a #pragma, its file, its line
@@ -198,7 +199,7 @@ def _reason(words: list[Word], at: int, word: str, shim: set[str]) -> str:
             return ""
         return f"#pragma {said[:60]} is not among the accepted pragmas, such as unroll. {_REMEDY}"
     if word in _ASM:
-        return f"it uses inline assembly ({word}) that is no accepted PTX. Use CUDA's own function for it"
+        return f"it uses {word} outside of a statement. Write inline PTX as a statement of a function"
     if word in _ATTRIBUTE or word == "__declspec":
         return _of_attributes(word, _inside(words, at + 1, "(", ")"))
     if word == "[" and at + 1 < len(words) and words[at + 1][0] == "[":
@@ -210,7 +211,8 @@ def _reason(words: list[Word], at: int, word: str, shim: set[str]) -> str:
     if word in ("__seg_fs", "__seg_gs", "__thread", "thread_local"):
         return f"it uses {word}, which CUDA does not have. {_REMEDY}"
     is_call = at + 1 < len(words) and words[at + 1][0] in ("(", "<")  # its address would lead to the runtime's memory
-    if _OWN.match(word) and not (word in shim and is_call) and not _EDIT.match(word):
+    known = word in shim or word.startswith(_PTX)
+    if _OWN.match(word) and not (known and is_call) and not _EDIT.match(word):
         return _of_runtime(word)
     return ""
 
@@ -260,7 +262,7 @@ _RUNTIME = (
 )
 _COMPILER = (
     r"_GLOBAL_OFFSET_TABLE_|__dso_handle|__cxa_(?:atexit|pure_virtual|guard_\w+)|__stack_chk_fail|__gxx_personality_v0"
-    r"|_Unwind_Resume|_ZNSt8ios_base4Init[CD]1Ev|_ZSt\d+__throw_\w+|_ZSt9terminatev|__(?:mul|div|mod|udiv|umod|float|fix)\w*[tsdh]i\w*|__\w+[hs]f2?|abort|_ZTV\w+"
+    r"|_Unwind_Resume|_ZNSt8ios_base4Init[CD]1Ev|_ZSt\d+__throw_\w+|_ZSt9terminatev|__(?:mul|div|mod|udiv|umod|float|fix)\w*[tsdh]i\w*|__\w+[hs]f2?|__(?:extend|trunc)[hsd]f[hsd]f2|abort|_ZTV\w+"
 )
 ALLOWED = re.compile(rf"(?:(?:{_MATH})[fl]?|__(?:{_MATH})[fl]?_finite|{_RUNTIME}|{_COMPILER})$")
 SECONDS = 60.0  # for a tool of binutils
@@ -271,8 +273,10 @@ LOGGED = (
 """C's functions that the runtime replaces by its own, which log their accesses (runtime.cpp)."""
 
 
-def close(spec: KernelSpec, unit: Path) -> None:
-    """Keeps the names of an object file inside it, except its launches. Raises BuildError for another call."""
+def close(spec: KernelSpec, unit: Path, untaken: Sequence[str] = ()) -> None:
+    """Keeps the names of an object file inside it, except its launches. Raises BuildError for another call.
+
+    untaken: the sentences of assembly.translated."""
     calls = CALLS - (set() if spec.watch else OF_MARKS) | {f"simt_{name}" for name in LOGGED}
     renamed = [f"--redefine-sym={name}=simt_{name}" for name in LOGGED]
     kept = ["--keep-global-symbol=launch_*", "--keep-global-symbol=DW.ref.*"]
@@ -280,6 +284,8 @@ def close(spec: KernelSpec, unit: Path) -> None:
         said = child.tool(command, unit, SECONDS, f"{spec.path.name}'s code", writes=command[0] == "objcopy")
     for row in said.splitlines():
         words = row.split()
+        if found := re.search(rf"{assembly.UNTAKEN}(\d+)", words[7] if len(words) == 8 and words[6] == "UND" else ""):
+            raise BuildError(untaken[int(found[1])])
         if len(words) == 8 and words[6] == "UND" and words[7] not in calls and not ALLOWED.match(words[7]):
             raise BuildError(
                 f"{spec.path.name} calls {words[7][:80]}, which is no function of device code. Use CUDA's own "
@@ -345,16 +351,20 @@ class Toolchain(cpp.Toolchain):
             calls = watching.edits(spec, name, (quiet, watch)) if self.instrumented else []
             more = [*calls, *((first, last, "") for first, last, _ in headers)]
             (sources / name).write_text(cpu_text(text, more=more))
+        if any(re.search(r"\b(?:__)?asm(?:__)?\b", text) for _, text in spec.files):
+            included["ptx.h"] = None
         (sources / "unit.cpp").write_text(_unit(spec, included, marks))
         unit, library = sources / "unit.o", folder / f"{spec.name}{self.suffix}"
         preprocessed_text = sources / "unit.ii"
         made = [f"-I{sources / 'cuda'}", "-x", "c++", "-E", str(sources / "unit.cpp"), "-o", str(preprocessed_text)]
         cpp.compiled(spec, [*self.command, *options, *made], sources)
         made_text, launches = preprocessed_text.read_text(errors="replace"), len({t.entry for t in spec.launch_texts})
+        made_text, untaken = assembly.translated(made_text, {str(sources / name) for name in names})
         check(made_text, names, sources, marks, launches)
+        preprocessed_text.write_text(made_text)
         made = [*options, "-fPIC", "-fvisibility=hidden", "-x", "c++-cpp-output", str(preprocessed_text)]
         log = self.made(spec, made, ["-c", "-o", str(unit)], sources, made_text)
-        close(spec, unit)
+        close(spec, unit, untaken)
         linked = [*self.command, *self.linker, "-shared", "-Wl,-z,defs", str(unit), str(self.runtime())]
         linked += ["-o", str(library), "-ldl"]
         log += cpp.compiled(spec, linked, sources)
@@ -392,8 +402,8 @@ def _unit(spec: KernelSpec, headers: Iterable[str], marks: Sequence[str]) -> str
     headers: that the kernel includes, apart from its own files.
     marks: the names of this build in place of watching.MARKS."""
     entries = {launch.entry: symbol_of(launch.entry) for launch in spec.launch_texts}
-    of_cuda = [header for header in headers if header in CUDA_HEADERS]
-    rows = [f"#include <{header}>" for header in headers if header not in CUDA_HEADERS]
+    of_cuda = [header for header in headers if header in (*CUDA_HEADERS, "ptx.h")]
+    rows = [f"#include <{header}>" for header in headers if header not in of_cuda]
     rows += [f"#define {macro} {name}" for macro, name in zip(_MARKS, marks)]
     rows += [f'#include "{header}"' for header in ("language.h", *of_cuda)]
     rows += [f"#undef {macro}" for macro in (*_MARKS, "PROBED", "__SANITIZE_THREAD__")]

@@ -15,10 +15,10 @@ FINDING = np.dtype(
     ]
 )
 """struct Finding of device/simt/cuda/shadow.h."""
-RACE, WARP_RACE, BLOCK_RACE, UNWRITTEN, DIVERGENT, LEFT_EARLY, MISALIGNED, STATIC, UNLOGGED = range(9)
+RACE, WARP_RACE, BLOCK_RACE, UNWRITTEN, DIVERGENT, LEFT_EARLY, MISALIGNED, STATIC, UNLOGGED, ASYNC = range(10)
 KINDS = (
     *("race", "warp race", "block race", "unwritten read", "divergent barrier", "early exit", "misaligned access"),
-    *("static", "hidden store"),
+    *("static", "hidden store", "missing wait"),
 )
 STOPS = (
     ("race: ", "race"),
@@ -103,6 +103,12 @@ def _text(kind: int, found: np.void, word: str, first: int, second: int) -> str:
         if writes == 2:
             return f"line {first} writes {word}, and line {second} of {other} reads it. {remedy}"
         return f"line {second} writes {word}, and line {first} of {other} may still read it. {remedy}"
+    if kind == ASYNC:
+        does = "reads" if int(found["writes"]) == 2 else "writes"
+        return (
+            f"line {first} copies {word} asynchronously, and line {second} {does} it. No wait for the copy is between "
+            "them."
+        )
     if kind == UNWRITTEN:
         return f"line {first} reads {word}, and no thread has written it."
     if kind == STATIC:

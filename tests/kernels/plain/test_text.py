@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from kernels.build.plain import ptx, refusals
+from kernels.build.plain import assembly, refusals
 from kernels.build.plain.edits import cpu_text, device_text
 from kernels.core import frontmatter
 from kernels.errors import BuildError, FrontMatterError
@@ -30,60 +30,10 @@ def test_a_construct_that_no_build_knows_is_refused_with_its_line(text, said):
         refusals.check("k.cu", text)
 
 
-@pytest.mark.parametrize(
-    ("code", "said"),
-    [
-        ('asm volatile("mma.sync.aligned.m16n8k16 {%0};" : : "r"(1));', "mma.sync.aligned.m16n8k16"),
-        ('asm("ex2.approx.f32 %[y], %[x];" : [y] "=f"(y) : [x] "f"(x));', "ex2.approx.f32"),
-        ('asm("bar.sync 1, 64;");', "bar.sync"),
-        ('asm("ex2.approx.f32 %0, %1; trap;" : "=f"(y) : "f"(x));', "trap"),
-        ('asm(".incbin \\"/etc/passwd\\"");', ".incbin"),
-        ('asm("mov.u32 %0, %%smid;" : "=r"(n));', "mov.u32"),
-        ('asm("");', "asm"),
-        ('asm("mov.b32 %0, %1;" : "=r"(n) : "l"(p));', "mov.b32"),
-        ('asm("add.f32 %0, %0, %1;" : "+f"(y) : "r"(n));', "add.f32"),
-        ('asm("bar.sync 0;" A);', "a macro in asm"),
-        ('asm(A "bar.sync 0;" : : : "memory");', "a macro in asm"),
-        ('asm A("bar.sync 0;");', "a macro in asm"),
-        ('asm("neg.f32 %0, %0;" : "+f"(y) A);', "a macro in asm"),
-        ('asm("bar.sync 0;" ::: A);', "a macro in asm"),
-    ],
-)
-def test_inline_ptx_outside_the_list_is_refused_with_its_line(code, said):
-    with pytest.raises(BuildError, match=rf"k.cu line 2: its inline PTX \({said}\) is not among the accepted"):
-        refusals.check("k.cu", KERNEL.replace("BODY", code))
-
-
-@pytest.mark.parametrize(
-    ("code", "became"),
-    [
-        (
-            'asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x * (2)));',
-            "do { auto& simt_to_0 = (y); float simt_0{}; float simt_1 = (float)(x * (2)); simt_0 = exp2f(simt_1); "
-            "simt_to_0 = simt_0; } while (0);",
-        ),
-        ('asm volatile("mov.u32 %0, %%laneid;" : "=r"(n));', "simt_0 = (simt_rank() & 31);"),
-        ('asm volatile("bar.sync 0;" ::: "memory");', "do { __syncthreads(); } while (0);"),
-        ('asm("ld.global.nc.f32 %0, [%1];" : "=f"(y) : "l"(p + 1));', "simt_0 = *(const float*)(simt_1);"),
-        ('asm("neg.f32 %0, %0;" /* "trap;" */ : "+f"(y\n));', "float simt_0 = simt_to_0; simt_0 = -simt_0;"),
-    ],
-)
-def test_accepted_inline_ptx_becomes_cpp_at_its_line(code, became):
-    text = KERNEL.replace("BODY", code)
-    refusals.check("k.cu", text)
-    assert became in cpu_text(text) and cpu_text(text).count("\n") == text.count("\n")
-    assert device_text(text) == text
-
-
 def test_the_guide_lists_the_accepted_inline_ptx_and_a_comment_is_no_construct():
     guide = (Path(__file__).parents[3] / "kernels" / "first-kernel.md").read_text()
     row = next(line for line in guide.splitlines() if line.startswith("| inline PTX |"))
-    listed = set(re.findall(r"`([a-z0-9]+(?:\.[a-z]+)?)`", row))
-    known = {
-        ".".join(name.split(".")[: 2 if name.split(".")[0] in ("ld", "st", "red", "bar") else 1])
-        for name in ptx.MEANINGS
-    }
-    assert listed == known
+    assert set(re.findall(r"`([a-z0-9]+)`", row)) == {*assembly.RULES}
     text = "// #include <cutlass/cutlass.h>\n" + KERNEL.replace("BODY", "// asm volatile")
     refusals.check("k.cu", text)
 

@@ -29,9 +29,30 @@ void simt_together(unsigned mask, void* mine, void (*work)(void**, unsigned), co
 void simt_grid_barrier(const char* file, unsigned line, void* pc);
 void simt_spin();    // lets other threads go on, now and then
 void simt_fence();   // __threadfence
-void simt_copy_async(void* to, const void* from, size_t bytes);
+// Offsets of shared memory: dynamic memory from 0, then each static array
+unsigned simt_shared_offset(const void* p);
+void* simt_shared_pointer(unsigned offset, const char* file, unsigned line, void* pc);
+void simt_copy_async(void* to, const void* from, size_t bytes, size_t zeros, void* pc);
 void simt_copies_commit();
 void simt_copies_wait(unsigned groups);  // until at most this many groups are open
+void simt_copies_arrive(void* barrier, int noinc, const char* file, unsigned line, void* pc);
+// Barriers in shared memory (mbarrier), barriers by number, bulk copies (async.h)
+void simt_mbarrier_init(void* at, unsigned arrivals, const char* file, unsigned line, void* pc);
+uint64_t simt_mbarrier_arrive(void* at, unsigned count, unsigned bytes, const char* file, unsigned line, void* pc);
+bool simt_mbarrier_test(void* at, uint64_t phase, int parity, int waits, const char* file, unsigned line, void* pc);
+void simt_named_barrier(unsigned number, unsigned count, int waits, const char* file, unsigned line, void* pc);
+void simt_bulk_load(void* to, const void* from, unsigned bytes, void* barrier, const char* file, unsigned line, void* pc);
+void simt_bulk_store(void* to, const void* from, unsigned bytes, const char* file, unsigned line, void* pc);
+void simt_box_load(void* to, const void* map, const unsigned long long* at, int dimensions, void* barrier,
+                   const char* file, unsigned line, void* pc);
+void simt_box_store(const void* map, const unsigned long long* at, int dimensions, const void* from, const char* file,
+                    unsigned line, void* pc);
+// Matrices of a warp (matrices.h)
+void simt_load_matrices(unsigned* words, int count, int trans, const void* row, const char* file, unsigned line, void* pc);
+void simt_store_matrices(const unsigned* words, int count, int trans, void* row, const char* file, unsigned line, void* pc);
+unsigned simt_turn_matrix(unsigned word, const char* file, unsigned line, void* pc);
+void simt_mma(unsigned long long* d, const unsigned long long* a, const unsigned long long* b, const unsigned long long* c,
+              unsigned types, int depth, const char* file, unsigned line, void* pc);
 void simt_quiet(int on);  // a mark's own accesses leave no record
 void simt_log_value(unsigned number, float value, const long long* keys, unsigned count, void* pc);
 int simt_print(const char* format, ...);

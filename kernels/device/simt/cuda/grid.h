@@ -2,7 +2,7 @@
 //
 // The blocks share the stacks and the __shared__ arrays. A parked block keeps its own bytes of both.
 #pragma once
-#include "shadow.h"
+#include "async.h"
 
 namespace simt {
 
@@ -18,6 +18,8 @@ struct Parked {
   std::vector<Own> own;
   std::vector<char> bytes;       // the stacks in use, then the shared arrays
   std::vector<uint8_t> written;  // of the cells of shared arrays
+  BlockBarriers own_barriers;
+  std::vector<Clock> clocks;
 };
 static std::vector<Parked> waiting, released;
 static size_t parked_bytes;
@@ -39,12 +41,15 @@ template <class DO> static void for_cells(size_t count, DO act) {
       act(regions[i].cells[word]);
 }
 static void park() {
-  Parked block{block_idx, block_tag, block_number, done, block_barriers, last_atomic, regions.size(), {}, {}, {}, {}};
+  Parked block{block_idx, block_tag, block_number, done, block_barriers, last_atomic, regions.size(), {}, {}, {}, {}, {}, {}};
   block.fibers.assign(fibers, fibers + threads);
   block.own.assign(own, own + threads);
   for_memory(block.regions, [&](char* p, size_t bytes) { block.bytes.insert(block.bytes.end(), p, p + bytes); });
   for_cells(block.regions, [&](Cell& c) { block.written.push_back(c.written_in == block_tag ? c.written : 0); });
   parked_bytes += block.bytes.size() + block.written.size();
+  for (unsigned i = 0; i < threads; ++i) own[i].copies = nullptr;  // the parked block has them
+  block.own_barriers = std::move(barriers), block.clocks = std::move(clocks);
+  barriers = BlockBarriers{}, clocks.clear();
   waiting.push_back(std::move(block));
 }
 static void unpark(const Parked& block) {
@@ -53,6 +58,7 @@ static void unpark(const Parked& block) {
   at_barrier = 0, parked = false;
   std::copy(block.fibers.begin(), block.fibers.end(), fibers);
   std::copy(block.own.begin(), block.own.end(), own);
+  barriers = block.own_barriers, clocks = block.clocks;
   const char* from = block.bytes.data();
   for_memory(block.regions, [&](char* p, size_t bytes) { memcpy(p, from, bytes), from += bytes; });
   const uint8_t* written = block.written.data();
@@ -64,8 +70,10 @@ static void unpark(const Parked& block) {
 
 // No thread of the block can go on. True if all that are left wait for the grid
 static bool stuck_block() {
+  if (land_copies()) return true;
+  extension.explain = any_waits() ? explain_waits : nullptr;
   unsigned at_grid = 0;
-  for (unsigned i = 0; i < threads; ++i) at_grid += fibers[i].state == State::ELSEWHERE;
+  for (unsigned i = 0; i < threads; ++i) at_grid += fibers[i].state == State::ELSEWHERE && waits[i].what == For::GRID;
   if (!at_grid || at_grid + done < threads) return false;
   park();
   parked = true;
@@ -74,7 +82,7 @@ static bool stuck_block() {
          PARKED_MAX >> 20);
   return true;
 }
-static void end_block() { ++blocks_left; }
+static void end_block() { ++blocks_left, end_barriers(); }
 // The next block goes on, or false if none is parked
 static bool resume_block() {
   if (released.empty()) {

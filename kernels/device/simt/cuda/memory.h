@@ -66,4 +66,9 @@ template <class T> bool __isShared(const T* p) {
   const char* const c = reinterpret_cast<const char*>(p);
   return c >= simt_dynamic_shared() && c < simt_dynamic_shared() + simt_dynamic_bytes();
 }
-inline size_t __cvta_generic_to_shared(const void* p) { return reinterpret_cast<size_t>(p); }
+inline size_t __cvta_generic_to_shared(const void* p) { return simt_shared_offset(p); }
+inline void* __cvta_shared_to_generic(size_t offset) {
+  return simt_shared_pointer((unsigned)offset, "", 0, __builtin_return_address(0));
+}
+inline size_t __cvta_generic_to_global(const void* p) { return reinterpret_cast<size_t>(p); }
+inline void* __cvta_global_to_generic(size_t p) { return reinterpret_cast<void*>(p); }

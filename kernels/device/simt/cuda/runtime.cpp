@@ -28,7 +28,9 @@ static void begin_block() {
   fence_of_block.resize(++block_tag + 1);
   last_atomic = block_barriers = 0;
   block_number = block_idx.x + grid_dim.x * (block_idx.y + grid_dim.y * block_idx.z);
-  for (unsigned i = 0; i < threads; ++i) own[i] = Own{};
+  for (unsigned i = 0; i < threads; ++i) drop_copies(own[i]), own[i] = Own{};
+  clocks.clear();
+  begin_barriers();
 }
 static void begin_launch(const Launch& asked) {
   block_tag = std::max(block_tag, (uint32_t)fence_of_block.size() - !fence_of_block.empty());
@@ -60,6 +62,12 @@ static void end_launch() {
 }
 static Site site_of(const char* file, unsigned line) { return {file, line}; }
 
+static void collective(void* pc, const char* file, unsigned line) {
+  settle();
+  own[current->linear].last = place_of(pc);
+  at(site_of(file, line));
+}
+
 extern "C" {
 uint3 simt_thread_idx() { return {current->thread_idx.x, current->thread_idx.y, current->thread_idx.z}; }
 uint3 simt_block_idx() { return {block_idx.x, block_idx.y, block_idx.z}; }
@@ -67,6 +75,12 @@ uint3 simt_block_dim() { return {block_dim.x, block_dim.y, block_dim.z}; }
 uint3 simt_grid_dim() { return {grid_dim.x, grid_dim.y, grid_dim.z}; }
 unsigned simt_rank() { return current->linear; }
 char* simt_dynamic_shared() { return shared_memory; }
+unsigned simt_shared_offset(const void* p) { return offset_of(p); }
+void* simt_shared_pointer(unsigned offset, const char* file, unsigned line, void* pc) {
+  if (char* const found = pointer_of(offset)) return found;
+  collective(pc, file, line);
+  die("illegal address: offset %u is outside of the block's shared memory", offset);
+}
 unsigned simt_dynamic_bytes() { return launch->shared_bytes; }
 
 void simt_shared(const char* name, const void* array, size_t bytes, size_t element) {
@@ -96,11 +110,6 @@ static void wait_for_block(const char* file, unsigned line, void* pc, int predic
 void simt_barrier(const char* file, unsigned line, void* pc, int predicate, int* found) {
   wait_for_block(file, line, pc, predicate, State::AT_BARRIER);
   if (found) memcpy(found, barrier_votes, sizeof barrier_votes);
-}
-static void collective(void* pc, const char* file, unsigned line) {
-  settle();
-  own[current->linear].last = place_of(pc);
-  at(site_of(file, line));
 }
 void simt_syncwarp(unsigned mask, const char* file, unsigned line, void* pc) {
   collective(pc, file, line);
@@ -144,24 +153,11 @@ void simt_fence() {
   simt_spin();
 }
 
-// ---- asynchronous copies: they land at the wait in the reversed order, at once in the other ----
-void simt_copy_async(void* to, const void* from, size_t bytes) {
-  hide();
-  to = value_of((char*)to), from = value_of((char*)from);
-  if (!launch->reversed) {
-    memcpy(to, from, bytes);
-    return;
-  }
-  auto* const copy = static_cast<Copy*>(malloc(sizeof(Copy)));
-  *copy = {to, from, (unsigned)bytes, current->groups, current->copies};
-  current->copies = copy;
+#include "copies.h"
+#include "matrices.h"
 }
-void simt_copies_commit() { ++current->groups; }
-void simt_copies_wait(unsigned open) {
-  settle();
-  const unsigned closed = current->groups;
-  end_copies(*current, true, closed > open ? closed - open : 0);
-}
+#include "boxes.h"
+extern "C" {
 
 // ---- marks ----
 void simt_quiet(int on) { quiet = on; }

@@ -1,12 +1,13 @@
 // Shadow memory: for each word, its last write, two reads, and its written bytes.
 //
 // Two accesses of a word conflict if different threads make them, at least one writes, and not both are atomic. They
-// are ordered in five cases:
+// are ordered in six cases:
 //   1. A barrier of the block is between them.
 //   2. A __syncwarp that names both lanes is between them.
 //   3. An earlier launch made one of them.
 //   4. A grid.sync() is between them.
 //   5. The first block passed a __threadfence after its access, and the second block an atomic after that fence.
+//   6. The first thread arrived at a barrier by number or in shared memory, and the second one waited for it.
 // The rule does not depend on the order of execution.
 //
 // The kernel's memory holds poison, and the values are elsewhere (Region::values). A reported access shows its bytes
@@ -19,8 +20,9 @@ namespace simt {
 struct Who {
   uint32_t place, block, time, barriers;
   uint16_t thread;
-  uint8_t bytes, atomic;  // a mask of the word's bytes
+  uint8_t bytes, atomic;  // a mask of the word's bytes. atomic: 1, or PENDING for a copy that nobody has waited for
 };
+constexpr uint8_t PENDING = 2;
 struct Cell {
   Who write, read[2];     // the last read, and the last one of another warp or block
   uint32_t lanes, since;  // of read[0]'s warp: who read these bytes, and the time of the first of these reads
@@ -42,8 +44,10 @@ struct Own {  // of each thread, next to its Fiber
   unsigned mask;
   int predicate;
   bool at_barrier;
+  struct ThreadCopy* copies;  // not waited for, from the newest (async.h)
+  unsigned groups;            // closed groups of copies
 };
-enum FindingKind { RACE, WARP_RACE, BLOCK_RACE, UNWRITTEN, DIVERGENT, LEFT_EARLY, MISALIGNED, STATIC, UNLOGGED };
+enum FindingKind { RACE, WARP_RACE, BLOCK_RACE, UNWRITTEN, DIVERGENT, LEFT_EARLY, MISALIGNED, STATIC, UNLOGGED, ASYNC };
 struct Finding {  // as in kernels/run/plain/faults.py
   uint32_t kind, place1, place2, region, block1, block2, thread1, thread2, writes, same, count, _;
   int64_t offset;
@@ -124,17 +128,46 @@ static void poison(Region& r) {
   memset(const_cast<char*>(r.base), POISON, r.bytes);
 }
 
+// ---- clocks of threads, for a block with barriers of some of its threads ----
+// Until when a thread is behind each thread of its block
+using Clock = std::vector<uint32_t>;
+static std::vector<Clock> clocks;  // empty in other blocks
+static void start_clocks() {
+  if (clocks.empty()) clocks.assign(threads, Clock(threads));
+}
+static void join_clock(Clock& to, const Clock& from) {
+  to.resize(threads);
+  for (size_t k = 0; k < from.size(); ++k) to[k] = std::max(to[k], from[k]);
+}
+// What the running thread did, and what it is behind, goes to a barrier
+static void arrive_at(Clock& barrier) {
+  start_clocks();
+  const unsigned me = current->linear, warp = me & ~31u;
+  join_clock(barrier, clocks[me]);
+  for (unsigned l = 0; l < 32 && warp + l < threads; ++l)
+    barrier[warp + l] = std::max(barrier[warp + l], own[me].seen[l]);
+  barrier[me] = ++now;
+}
+static void join(unsigned thread, const Clock& barrier) {
+  start_clocks();
+  join_clock(clocks[thread], barrier);
+}
+
 // ---- conflicts ----
 static inline bool ordered(const Who& w, const Who& mine) {
-  if (!w.place || w.block < launch_first || w.time <= grid_time) return true;
+  if (!w.place || w.block < launch_first) return true;
+  if (w.atomic & PENDING) return false;
+  if (w.time <= grid_time) return true;
   if (w.block != block_tag) return fence_of_block[w.block] > w.time && last_atomic > fence_of_block[w.block];
   if (w.thread == mine.thread || w.barriers < mine.barriers) return true;
+  if (!clocks.empty() && clocks[mine.thread][w.thread] > w.time) return true;
   return w.thread / 32 == mine.thread / 32 && own[mine.thread].seen[w.thread % 32] > w.time;
 }
 // writes: 1 if the second access writes, 2 if the first does
 COLD static void report_race(const Who& w, unsigned region, int64_t offset, uint32_t place, unsigned writes,
     bool same) {
-  const unsigned kind = w.block != block_tag ? BLOCK_RACE : w.thread / 32 == current->linear / 32 ? WARP_RACE : RACE;
+  const unsigned kind = w.atomic & PENDING ? ASYNC : w.block != block_tag ? BLOCK_RACE
+                        : w.thread / 32 == current->linear / 32 ? WARP_RACE : RACE;
   Finding& f = finding(kind, w.place, place, region);
   if (f.count > 1 && !(f.same && !same)) return;
   f.offset = offset, f.thread1 = w.thread, f.thread2 = current->linear, f.block1 = w.block - launch_first;
@@ -152,10 +185,10 @@ static struct {
   Who conflicts[8];
   unsigned writes[8];
 } pending;
-static void report_pending() {
+static void report_pending(bool may_be_same = true) {
   if (!pending.p) return;
   capture();
-  const bool same = pending.bytes <= 16 && !memcmp(pending.old, pending.value, pending.bytes);
+  const bool same = may_be_same && pending.bytes <= 16 && !memcmp(pending.old, pending.value, pending.bytes);
   for (unsigned i = 0; i < pending.count; ++i)
     report_race(pending.conflicts[i], pending.region, pending.offset, pending.place, pending.writes[i], same);
   pending.p = nullptr, pending.count = 0;
@@ -172,7 +205,7 @@ static inline __attribute__((always_inline)) void touch(Region& r, uint64_t word
     if (f.count == 1) f.offset = offset, f.thread1 = me.thread, f.block1 = block_tag - launch_first;
   }
   const auto conflict = [&](const Who& w, unsigned first_writes) {
-    if (!(w.bytes & bytes) || (w.atomic && me.atomic) || (r.shared && w.block != block_tag) || ordered(w, me)) return;
+    if (!(w.bytes & bytes) || (w.atomic & me.atomic & 1) || (r.shared && w.block != block_tag) || ordered(w, me)) return;
     const unsigned writes = first_writes | (kind != SIMT_READ);
     if (kind != SIMT_WRITE) report_race(w, number, offset, me.place, writes, false);
     else if (pending.count < 8) pending.writes[pending.count] = writes, pending.conflicts[pending.count++] = w;
@@ -302,6 +335,16 @@ static inline __attribute__((always_inline)) void access(char* p, unsigned bytes
   }
 }
 
+// The last writers of the words of a copy, as long as nobody else has written there. at: struct Written of async.h
+template <class W, class DO> static void for_written(const W& at, DO act) {
+  if (!at.bytes || at.region >= regions.size()) return;
+  Region& r = regions[at.region];
+  for (uint64_t word = at.offset >> r.word_log2; word <= (at.offset + at.bytes - 1) >> r.word_log2; ++word) {
+    Who& who = r.cells[word].write;
+    if (who.time == at.time && who.place == at.place && who.block == block_tag) act(who);
+  }
+}
+
 // ---- order ----
 static void order_lanes(unsigned lanes) {
   const unsigned warp = current->linear & ~31u;
@@ -313,6 +356,13 @@ static void order_lanes(unsigned lanes) {
     lane.seen[l] = now;
     for (unsigned k = 0; k < 32; ++k)
       if (lane.seen[k] > seen[k]) seen[k] = lane.seen[k];
+  }
+  if (!clocks.empty()) {
+    Clock all;
+    for (unsigned l = 0; l < 32; ++l)
+      if (lanes >> l & 1) join_clock(all, clocks[warp + l]);
+    for (unsigned l = 0; l < 32; ++l)
+      if (lanes >> l & 1) clocks[warp + l] = all;
   }
   for (unsigned l = 0; l < 32; ++l)
     if (lanes >> l & 1) {
