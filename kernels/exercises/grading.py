@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 
 from kernels.build import Mode, build
+from kernels.build.plain import watching
 from kernels.catalog import DEVICE, SHIM, current, load_kernel
 from kernels.core.problem import Case, Problem
 from kernels.core.request import Request
@@ -202,11 +203,15 @@ def grade(name: str, text: str) -> Grade:
 
 
 def _kernel(exercise: Exercise, file: Path) -> KernelSpec:
-    """The answer with the exercise's own front matter."""
-    own = load_kernel(FOLDER / exercise.of / "solution.cu")
+    """The answer with the exercise's own front matter. An answer that changes a marked line has no marks."""
+    own = exercise.kernel
     answer = replace(own, name=exercise.name, path=file, files=read_files(file, DEVICE, SHIM))
     if not answer.plain:
         raise FrontMatterError(f"{file.name}: it includes common.cuh. An answer is in CUDA's own names. Remove it.")
+    try:
+        watching.marks(answer)
+    except BuildError:
+        return replace(answer, watch=())
     return answer
 
 

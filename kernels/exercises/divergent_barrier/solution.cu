@@ -33,15 +33,16 @@ extern "C" __global__ void flash(const float* Q, const float* K, const float* V,
       v_tile[i / head_dim][i % head_dim] = V[head + start * head_dim + i];
     }
     __syncthreads();  // the tile is complete
-
-    for (int j = 0; j < keys && inside; ++j) {
-      float s = 0.f;
-      for (int d = 0; d < head_dim; ++d) s = fmaf(Q[head + row * head_dim + d], k_tile[j][d], s);
-      const float m_new = fmaxf(m, s * scale);
-      const float alpha = expf(m - m_new), p = expf(s * scale - m_new);
-      l = l * alpha + p;
-      for (int d = 0; d < head_dim; ++d) acc[d] = acc[d] * alpha + p * v_tile[j][d];
-      m = m_new;
+    if (inside) {
+      for (int j = 0; j < keys; ++j) {
+        float s = 0.f;
+        for (int d = 0; d < head_dim; ++d) s = fmaf(Q[head + row * head_dim + d], k_tile[j][d], s);
+        const float m_new = fmaxf(m, s * scale);
+        const float alpha = expf(m - m_new), p = expf(s * scale - m_new);
+        l = l * alpha + p;
+        for (int d = 0; d < head_dim; ++d) acc[d] = acc[d] * alpha + p * v_tile[j][d];
+        m = m_new;
+      }
     }
     __syncthreads();  // the tile is free again
   }

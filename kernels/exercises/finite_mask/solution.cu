@@ -15,8 +15,8 @@ args = ["q", "k", "v", "o", "int32 seq_len", "int32 head_dim", "int32 causal", "
 item = "query row"
 
 [watch]
-"S[key] = masked" = "score[row, col = key] = S[key]"
-"const float p = " = "m[row] = m; p[row, col = key] = p"
+"S[key] = masked" = "score[head = blockIdx.y, row, col = key] = S[key]"
+"const float p = " = "m[head = blockIdx.y, row] = m; p[head = blockIdx.y, row, col = key] = p"
 */
 #define MOST 256  // keys
 

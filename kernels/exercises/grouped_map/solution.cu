@@ -15,6 +15,9 @@ block = [32]
 args = ["q", "k", "v", "o", "lse", "int32 seq_len", "int32 head_dim", "int32 num_heads", "int32 kv_heads",
   "float32 scale"]
 item = "query tile"
+
+[watch]
+"const float m_new = " = "score[head = blockIdx.z * num_heads + h, row, col = key] = s * scale"
 */
 #define MAX_DIM 64
 

@@ -15,12 +15,12 @@ args = ["q", "k", "v", "o", "int32 seq_len", "int32 head_dim", "float32 scale"]
 item = "query row"
 
 [watch]
-"const float m_new = " = "score[row, col = start + lane] = s"
+"s *= scale;" = "score[head = blockIdx.y, row, col = start + lane] = s"
 */
 #define TILE 32
 #define MAX_DIM 64
 
-// O = softmax(scale * Q @ K^T) @ V   [seq_len, head_dim] of each head. A warp computes one row, a lane one key of a tile.
+// O = softmax(scale * Q @ K^T) @ V   [seq_len, head_dim] of each head. A warp computes one row, a lane one key.
 extern "C" __global__ void rows(const float* Q, const float* K, const float* V, float* O, int seq_len, int head_dim,
                                 float scale) {
   __shared__ float k_tile[TILE][MAX_DIM];
@@ -34,9 +34,12 @@ extern "C" __global__ void rows(const float* Q, const float* K, const float* V, 
       for (int d = lane; d < head_dim; d += 32) k_tile[r][d ^ r] = K[head + (start + r) * head_dim + d];
     __syncthreads();
 
-    float s = lane < keys ? 0.f : -INFINITY;
-    for (int d = 0; d < head_dim && lane < keys; ++d) s = fmaf(Q[head + row * head_dim + d], k_tile[lane][d ^ lane], s);
-    s *= scale;
+    float s = -INFINITY;
+    if (lane < keys) {
+      s = 0.f;
+      for (int d = 0; d < head_dim; ++d) s = fmaf(Q[head + row * head_dim + d], k_tile[lane][d ^ lane], s);
+      s *= scale;
+    }
     float top = s;
     for (int step = 16; step > 0; step /= 2) top = fmaxf(top, __shfl_xor_sync(0xffffffff, top, step));
     const float m_new = fmaxf(m, top);

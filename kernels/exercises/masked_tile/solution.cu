@@ -16,8 +16,10 @@ item = "query tile"
 
 [watch]
 "for (int n = 0; n < tiles" = "tile"
-"const float p = " = "score[row, col = key] = s[j]; m[row] = m_new; p[row, col = key] = p"
-"m = m_new;" = "l[row] = l"
+"const float p = " = """
+  score[head = blockIdx.y, row, col = key] = s[j]; m[head = blockIdx.y, row] = m_new;
+  gap[head = blockIdx.y, row, col = key] = s[j] - top; p[head = blockIdx.y, row, col = key] = p"""
+"m = m_new;" = "l[head = blockIdx.y, row] = l"
 */
 #define TILE 8
 #define MAX_DIM 64
@@ -38,11 +40,11 @@ extern "C" __global__ void flash(const float* Q, const float* K, const float* V,
   float acc[MAX_DIM] = {}, m = -INFINITY, l = 0.f;
 
   for (int n = 0; n < tiles; ++n) {
-    const int first = (tiles - 1 - n) * TILE;  // of the tile's keys
+    const int first = (tiles - 1 - n) * TILE, keys = min(TILE, seq_len - first);  // of the tile
     float s[TILE], m_new = m;
-    for (int j = 0; j < TILE; ++j) {
+    for (int j = 0; j < keys; ++j) {
       const int key = first + j;
-      const bool seen = key < seq_len && (!causal || key <= row);
+      const bool seen = !causal || key <= row;
       s[j] = seen ? scale * dot(Q + head + row * head_dim, K + head + key * head_dim, head_dim) : -INFINITY;
       m_new = fmaxf(m_new, s[j]);
     }
@@ -51,8 +53,8 @@ extern "C" __global__ void flash(const float* Q, const float* K, const float* V,
     const float alpha = expf(m - top);
     l *= alpha;
     for (int d = 0; d < head_dim; ++d) acc[d] *= alpha;
-    for (int j = 0; j < TILE; ++j) {
-      const int key = min(first + j, seq_len - 1);
+    for (int j = 0; j < keys; ++j) {
+      const int key = first + j;
       const float p = expf(s[j] - top);
       l += p;
       for (int d = 0; d < head_dim; ++d) acc[d] = fmaf(p, V[head + key * head_dim + d], acc[d]);
