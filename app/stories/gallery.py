@@ -1,7 +1,7 @@
 """Gallery: eight public bugs, each with its first wrong step and its cure."""
 
 from app.choices.choice import Choice
-from app.choices.page import Page, State
+from app.choices.page import Page
 from app.parts.explained import story_of
 from explainers.stories.gallery import story
 from explainers.stories.gallery.story import Look

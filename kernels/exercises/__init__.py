@@ -10,7 +10,7 @@ An exercise is a folder of data:
     story.md       the story of the solution
     wrong.toml     ten typical wrong answers as edits of the solution, each with its expected evidence
 
-A fault to mend may have only exercise.toml, task.md and story.md. It names the exercise with its solution. The table [bug]
+A fault to mend may have only exercise.toml, task.md and story.md, and names the exercise with its solution. The table [bug]
 of exercise.toml has the public bug behind it, which the page Gallery shows.
 
 exercise.py reads the folders and draws the hidden problems. grading.py judges an answer and counts its sectors and

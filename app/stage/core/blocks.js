@@ -65,7 +65,15 @@ const MAKE = {
               { 'aria-current': now ? 'true' : null },
               text,
             ),
-            ...(now ? [element('p', { class: 'ways' }, ...links.map((/** @type {any} */ one) => MAKE.link(one, ends, context)))] : []),
+            ...(now
+              ? [
+                  element(
+                    'p',
+                    { class: 'ways' },
+                    ...links.map((/** @type {any} */ one) => MAKE.link(one, ends, context)),
+                  ),
+                ]
+              : []),
             ...(now
               ? [
                   element(

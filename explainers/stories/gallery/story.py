@@ -1,6 +1,7 @@
 """The gallery: eight public bugs, each with its symptom, its first wrong step, its cause and its cure."""
 
 import difflib
+import re
 from dataclasses import dataclass
 from urllib.parse import parse_qsl
 
@@ -42,8 +43,11 @@ def data_of(exercise: Exercise, runner: Runner) -> Row:
     assert exercise.bug
     runs = [runner.run_to_fault(_request(exercise, kernel)) for kernel in (exercise.faulty, exercise.kernel)]
     grids = twins.grids(exercise, *runs)
+    message = next((fault.text for fault in runs[0].faults if fault.level == "error"), "")
     wrong = [n for n, cell in enumerate(grids[0].flat) if cell.wrong and cell.part == STEP]
     first = wrong[0] if wrong else 0
+    cured = [n for n, cell in enumerate(grids[1].flat) if cell.cured and cell.part == STEP]
+    found = re.search(r"phase (\d+): (\d+) of (\d+) arrivals[^;]*; \d+ of", message)
     width = len(grids[0].cells[0])
     named = {
         "row": grids[0].names[first // width],
@@ -55,12 +59,13 @@ def data_of(exercise: Exercise, runner: Runner) -> Row:
     return {
         "name": exercise.name,
         "symptom": exercise.bug.symptom,
-        "first": first,
+        "first": (first, cured[0] if cured else first),
         "named": named,
+        "waits": dict(zip(("phase", "missing", "whole"), found.groups())) if found else {},
         "faulty": grids[0],
         "right": grids[1],
         "runs": runs,
-        "message": next((fault.text for fault in reversed(runs[0].faults) if fault.level == "error"), ""),
+        "message": message,
     }
 
 
@@ -75,7 +80,7 @@ def _request(exercise: Exercise, kernel: KernelSpec) -> Request:
 
 def picture(exercise: Exercise, data: Row) -> View:
     """Both Grids side by side, above the changed lines."""
-    panels = [_cells(data[key], name, data, n == 1) for n, (key, name) in enumerate(zip(("faulty", "right"), SIDES))]
+    panels = [_cells(data[key], name, at) for key, name, at in zip(("faulty", "right"), SIDES, data["first"])]
     code = scene.Listing(names=(f"{SIDES[0]} code", f"{SIDES[1]} code"), rows=changes(exercise), lit=LIT)
     legend = [
         ("pale wrong", "wrong"),
@@ -85,11 +90,10 @@ def picture(exercise: Exercise, data: Row) -> View:
     return scene.view("twins", "First wrong step", [panels, [code]], legend=legend)
 
 
-def _cells(grid: Grid, name: str, data: Row, is_right: bool) -> scene.Cells:
-    """A Grid. The right one has a cell in colour where the faulty one is wrong."""
-    bad = [cell.wrong for cell in data["faulty"].flat]
+def _cells(grid: Grid, name: str, first: int) -> scene.Cells:
+    """A Grid. first: the number of the cell with a frame, from the second step on."""
     flat = grid.flat
-    states = ["".join(_letter(cell, bad[n], seen, is_right) for n, cell in enumerate(flat)) for seen in SEEN]
+    states = ["".join(_letter(cell, seen) for cell in flat) for seen in SEEN]
     width = len(grid.cells[0])
     places = [
         f"{name}, {grid.names[n // width]}{f', {grid.tops[n % width]}' if grid.tops else ''}" for n in range(len(flat))
@@ -106,17 +110,16 @@ def _cells(grid: Grid, name: str, data: Row, is_right: bool) -> scene.Cells:
         tops=grid.tops,
         texts=[cell.text for cell in flat],
         tips=[f"{place}: {cell.text or 'nothing'}" for place, cell in zip(places, flat)],
-        ringed=[-1, data["first"], data["first"], data["first"]],
+        ringed=[-1, first, first, first],
     )
 
 
-def _letter(cell: Cell, bad: bool, seen: set[str], is_right: bool) -> str:
-    if not cell.text:
-        return " "
-    if cell.part not in seen:
-        return "p"
-    if bad or cell.wrong:
-        return "r" if is_right else "w"
+def _letter(cell: Cell, seen: set[str]) -> str:
+    """The letter of COLOURS. seen: the parts in colour."""
+    if not cell.text or cell.part not in seen:
+        return "p" if cell.text else " "
+    if cell.wrong or cell.cured:
+        return "w" if cell.wrong else "r"
     return "c" if cell.part == CAUSE else "p"
 
 

@@ -21,11 +21,16 @@ MOST = 8  # numbers of an output
 
 @dataclass(frozen=True)
 class Cell:
-    """text: its value. part: of OUT, STEP and CAUSE, or "". wrong: whether it is only in the faulty run."""
+    """A value.
+
+    text: in a few letters.
+    part: of OUT, STEP and CAUSE, or "".
+    wrong: whether only the faulty run has it. cured: whether only the right run has it."""
 
     text: str = ""
     part: str = ""
     wrong: bool = False
+    cured: bool = False
 
 
 @dataclass(frozen=True)
@@ -59,14 +64,22 @@ def figure(value: float) -> str:
 
 
 def grids(exercise: Exercise, faulty: Run, right: Run) -> tuple[Grid, Grid]:
-    """The Grids of both runs. A cell of the faulty one is wrong if the right one has another text there."""
+    """The Grids of both runs. A cell of the faulty one is wrong, and its twin cured, if their texts differ."""
     assert exercise.bug
     made, other = PICTURES[exercise.bug.picture](faulty, right)
-    rows = [
-        tuple(replace(cell, wrong=cell.wrong or bool(cell.part) and cell.text != twin.text) for cell, twin in zip(*both))
-        for both in zip(made.cells, other.cells, strict=True)
+    pairs = [[*zip(*both, strict=True)] for both in zip(made.cells, other.cells, strict=True)]
+    bad = [
+        tuple(replace(cell, wrong=cell.wrong or bool(cell.part) and cell.text != twin.text) for cell, twin in row)
+        for row in pairs
     ]
-    return replace(made, cells=tuple(rows)), other
+    good = [
+        tuple(
+            replace(twin, cured=bool(twin.part) and (cell.text, cell.part) != (twin.text, twin.part))
+            for cell, twin in row
+        )
+        for row in pairs
+    ]
+    return replace(made, cells=tuple(bad)), replace(other, cells=tuple(good))
 
 
 def _row(texts: Sequence[str], part: str, count: int) -> tuple[Cell, ...]:
@@ -102,7 +115,9 @@ def softmax_row(faulty: Run, right: Run) -> tuple[Grid, Grid]:
         output = widened(run.arrays["o"])[0, int(first["head"]), int(first.row)]
         rows.append(_row([figure(value) for value in output[:MOST]], OUT, len(columns)))
         tops = tuple(f"key {key}" if number == 0 else str(key) for number, key in enumerate(columns))
-        made.append(Grid(f"row {int(first.row)}", (*names, f"O of row {int(first.row)}"), tops, ("value", "key"), tuple(rows)))
+        made.append(
+            Grid(f"row {int(first.row)}", (*names, f"O of row {int(first.row)}"), tops, ("value", "key"), tuple(rows))
+        )
     return made[0], made[1]
 
 
@@ -138,7 +153,13 @@ def _heads(run: Run) -> Grid:
         _row([figure(value) for value in widened(run.arrays["o"])[0, :, 0, 0]], OUT, count),
     )
     names = ("its group", "KV head read", "score of key 0", "O of row 0")
-    return Grid("each query head", names, tuple(f"head {n}" if n == 0 else str(n) for n in range(count)), ("value", "query head"), cells)
+    return Grid(
+        "each query head",
+        names,
+        tuple(f"head {n}" if n == 0 else str(n) for n in range(count)),
+        ("value", "query head"),
+        cells,
+    )
 
 
 # ---- the slots of new tokens ----
@@ -211,12 +232,19 @@ BOTH = "read + write"
 def buffer(faulty: Run, right: Run) -> tuple[Grid, Grid]:
     """The accesses of each word of the buffer between two barriers."""
     phases = max(int(_buffer_accesses(run)[PHASE].max()) for run in (faulty, right)) + 1
-    return _buffer(faulty, phases), _buffer(right, phases)
+    made, other = _buffer(faulty, phases), _buffer(right, phases)
+    rows = [
+        tuple(replace(twin, part=cell.part) for cell, twin in zip(*both, strict=True))
+        for both in zip(made.cells, other.cells, strict=True)
+    ]
+    return made, replace(other, cells=tuple(rows))
 
 
 def _buffer_accesses(run: Run) -> pd.DataFrame:
     """The accesses of shared memory, with the number of barriers of the thread before each."""
-    frame = run.trace.frame("block", "thread", "seq", "event", "space", "offset").sort_values(["block", "thread", "seq"])
+    frame = run.trace.frame("block", "thread", "seq", "event", "space", "offset").sort_values(
+        ["block", "thread", "seq"]
+    )
     frame[PHASE] = (frame.event == BARRIER).groupby([frame.block, frame.thread]).cumsum()
     return frame[(frame.space == "shared") & (frame.block == 0)]
 
@@ -297,7 +325,13 @@ def _swizzle(run: Run) -> Grid:
         cells = [replace(cell, wrong=bool(cell.part) and cell.text != str(LOOKED)) for cell in cells]
         rows.append((*cells, Cell(figure(scores[lane]), OUT)))
     tops = ("word 0", *(str(word) for word in range(1, SHOWN)), "score")
-    return Grid("each word, by its number in K", tuple(f"key {lane}" for lane in range(SHOWN)), tops, ("key", "word"), tuple(rows))
+    return Grid(
+        "each word, by its number in K",
+        tuple(f"key {lane}" for lane in range(SHOWN)),
+        tops,
+        ("key", "word"),
+        tuple(rows),
+    )
 
 
 def _dims(problem: Problem) -> int:

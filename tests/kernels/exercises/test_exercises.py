@@ -100,7 +100,9 @@ def test_a_public_bug_is_a_small_kernel_with_its_threads(name):
     code = one.solution.split("*/", 1)[1]
     assert 15 <= len([line for line in code.splitlines() if line.strip()]) <= 70
     assert one.start.count(one.bug.line) == 1 and len(one.bug.symptom.split()) <= 25
-    assert len(one.bug.sources) >= 2 and all(address.startswith("https://github.com/") for _, address in one.bug.sources)
+    assert len(one.bug.sources) >= 2 and all(
+        address.startswith("https://github.com/") for _, address in one.bug.sources
+    )
     assert one.bug.problem_of(one.faulty) == one.bug.problem_of(one.kernel)
 
 

@@ -25,9 +25,16 @@ function placed({ rows }, { small, width, narrow }) {
   /** @type {(row: story.Pair, side: number) => any} */
   const one = (row, side) => ({ row, sides: [side], parts: [cut(row.texts[side])] });
   const lines = narrow
-    ? rows.flatMap(row => (row.changed ? [0, 1].filter(n => row.texts[n] !== null).map(n => one(row, n)) : [one(row, 0)]))
+    ? rows.flatMap(row =>
+        row.changed ? [0, 1].filter(n => row.texts[n] !== null).map(n => one(row, n)) : [one(row, 0)],
+      )
     : rows.map(row => ({ row, sides: [0, 1], parts: row.texts.map(cut) }));
-  return { gap, half, edge, lines: lines.map(line => ({ ...line, count: Math.max(...line.parts.map(p => p.length)) })) };
+  return {
+    gap,
+    half,
+    edge,
+    lines: lines.map(line => ({ ...line, count: Math.max(...line.parts.map(p => p.length)) })),
+  };
 }
 
 /** @param {story.Listing} panel @param {PanelBox} box */
