@@ -22,6 +22,7 @@ STEPS = ("symptom", "first", "cause", "cure")
 LIT = ("", "left", "left", "both")  # the changed lines with a background at each step
 SEEN = ({OUT}, {OUT, STEP}, {OUT, STEP, CAUSE}, {OUT, STEP, CAUSE})  # the parts in colour at each step
 CONTEXT = 2  # lines of code before and after a change
+DEEP = 8  # the most letters before a line
 SIDES = ("Faulty", "Right")
 COLOURS = {"w": "pale wrong", "r": "pale primary", "c": "pale now", "p": "panel", " ": "background"}
 
@@ -82,11 +83,9 @@ def picture(exercise: Exercise, data: Row) -> View:
     """Both Grids side by side, above the changed lines."""
     panels = [_cells(data[key], name, at) for key, name, at in zip(("faulty", "right"), SIDES, data["first"])]
     code = scene.Listing(names=(f"{SIDES[0]} code", f"{SIDES[1]} code"), rows=changes(exercise), lit=LIT)
-    legend = [
-        ("pale wrong", "wrong"),
-        ("pale primary", "right in its place"),
-        ("pale now", "its cause"),
-    ]
+    legend = [("pale wrong", "wrong"), ("pale primary", "right in its place")]
+    if any(cell.part == CAUSE for cell in data["faulty"].flat):
+        legend.append(("pale now", "its cause"))
     return scene.view("twins", "First wrong step", [panels, [code]], legend=legend)
 
 
@@ -135,12 +134,16 @@ def changes(exercise: Exercise) -> list[scene.Pair]:
             pairs.append(scene.Pair((numbers[0], numbers[1]), (texts[0], texts[1]), tag != "equal"))
     near = {k for n, pair in enumerate(pairs) if pair.changed for k in range(n - CONTEXT, n + CONTEXT + 1)}
     kept = [pair for n, pair in enumerate(pairs) if n in near]
-    lengths = [len(text) - len(text.lstrip()) for pair in kept for text in pair.texts if text]
-    cut = min(lengths, default=0)
-    return [
-        scene.Pair(pair.numbers, tuple(text and text[cut:] for text in pair.texts), pair.changed)  # type: ignore[arg-type]
-        for pair in kept
-    ]
+    cut = min((_indent(text) for pair in kept for text in pair.texts if text), default=0)
+
+    def shown(text: str | None) -> str | None:
+        return text and " " * min(DEEP, _indent(text) - cut) + text.lstrip()
+
+    return [scene.Pair(pair.numbers, (shown(pair.texts[0]), shown(pair.texts[1])), pair.changed) for pair in kept]
+
+
+def _indent(text: str) -> int:
+    return len(text) - len(text.lstrip())
 
 
 # ---- the page ----
@@ -172,7 +175,7 @@ class Gallery(Story[Look]):
         said = f"Values executed on {right.device}, {right.date}. Both kernels run on the CPU."
         source = Provenance(right.provenance, said, problem=problem_said(right.request.problem))
         return Stage(
-            exercise.title,
+            "",
             frames,
             [picture(exercise, data)],
             provenance=source,

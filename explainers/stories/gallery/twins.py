@@ -184,7 +184,7 @@ def _slots(run: Run) -> Grid:
         else:
             places.append(str(stop.index[0]).replace("-", "\u2212") if stop and token == stopped else "none")
         done = "written" if token in stores.index else "skipped"
-        results.append("illegal" if token == stopped else "never ran" if token > stopped else done)
+        results.append("illegal" if token == stopped else "no run" if token > stopped else done)
     count = len(tokens)
     cells = (
         _row([str(slot).replace("-", "\u2212") for slot in tokens], CAUSE, count),

@@ -1,6 +1,6 @@
 // Two texts of code side by side, with the lines that differ: explainers/story/scene.py Listing.
 const LINE = 1.4, // of small text
-  WIDE = 0.602, // of the size: a letter of the code's font
+  WIDE = 0.62, // of the size: a letter of the code's font
   HEAD = 1.5; // of small text: the names
 
 /**
@@ -16,11 +16,16 @@ function placed({ rows }, { small, width, narrow }) {
   /** @type {(text: string | null) => string[]} */
   const cut = text => {
     if (text === null) return [''];
-    const indent = text.length - text.trimStart().length + 2,
-      parts = [text.slice(0, letters)];
-    for (let at = letters; at < text.length; at += letters - indent)
-      parts.push(' '.repeat(indent) + text.slice(at, at + letters - indent));
-    return parts;
+    const indent = ' '.repeat(text.length - text.trimStart().length + 2),
+      parts = [];
+    let rest = text;
+    while (rest.length > letters) {
+      const space = rest.lastIndexOf(' ', letters),
+        end = space > indent.length ? space : letters;
+      parts.push(rest.slice(0, end));
+      rest = indent + rest.slice(end).trimStart();
+    }
+    return [...parts, rest];
   };
   /** @type {(row: story.Pair, side: number) => any} */
   const one = (row, side) => ({ row, sides: [side], parts: [cut(row.texts[side])] });
@@ -57,10 +62,10 @@ export function draw(panel, box) {
     sides.forEach((/** @type {number} */ side, /** @type {number} */ place) => {
       const left = x + place * (half + gap),
         text = row.texts[side],
-        shown = row.changed && text !== null && (lit === 'both' || lit === ['left', 'right'][side]);
+        shown = row.changed && (lit === 'both' || lit === ['left', 'right'][side]);
       if (shown)
         made.rect(`${id} lit ${n} ${side}`, [left, top, half, count * LINE * small], {
-          fill: pale(side ? 'primary' : 'wrong', 0.22),
+          fill: pale(side ? 'primary' : 'wrong', text === null ? 0.1 : 0.22),
         });
       if (text === null) return;
       const sign = row.changed ? ['\u2212', '+'][side] : '';
