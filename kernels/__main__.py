@@ -200,14 +200,10 @@ def _check(args: argparse.Namespace) -> int:
 
     def finished(row: check.Summary, own: list[check.Verdict]) -> None:
         """A kernel's lines at once, as a check of all kernels takes long."""
-        wrong = [v for v in own if not v.ok]
-        print("\r\033[K" if sys.stderr.isatty() else "", end="", file=sys.stderr, flush=True)
-        print("\n".join(check_report.lines(row, wrong, device.name, args.all)), flush=True)
+        check_report.show(check_report.lines(row, [v for v in own if not v.ok], device.name, args.all))
 
-    told = {} if args.json else {"finished": finished}
-    verdicts, summary = check.check(
-        kernels, device, args.every, _time_limit(), check_report.steadily(_progress), args.set, **told
-    )
+    told, progress = {} if args.json else {"finished": finished}, check_report.steadily(_progress)
+    verdicts, summary = check.check(kernels, device, args.every, _time_limit(), progress, args.set, **told)
     if args.json:
         _print_json(check_report.as_json(device.backend, device.name, summary, verdicts))
     else:

@@ -69,6 +69,14 @@ def _commands(tables: str) -> dict[str, tuple[str, *tuple[Argument, ...]]]:
                 "NAME=EXPRESSION",
                 "an answer: grid, block, shared_bytes, or a parameter and its expression over the problem's fields",
             ),
+            (
+                "--entry",
+                {
+                    "metavar": "NAME",
+                    "default": "",
+                    "help": "a kernel of the version to take, or the function that launches it",
+                },
+            ),
         ),
         "watch": (
             "Show what each save of a .cu changed: the first differing value, registers, spills, wavefronts, bytes.",
@@ -98,8 +106,8 @@ def _commands(tables: str) -> dict[str, tuple[str, *tuple[Argument, ...]]]:
         ),
         "check": (
             "Compare kernels with float64 over a grid of problems, in both builds. Without a NAME, it takes every "
-            "kernel, and prints each one's line as it ends. A terminal shows the progress. 63 problems of one kernel took about a minute on 2 loaded "
-            "cores.",
+            "kernel, and prints each one's line as it ends. A terminal shows the progress. 63 problems of one kernel "
+            "took about a minute on 2 loaded cores.",
             _KERNELS,
             _JSON,
             _flag("--all", "show each wrong problem, not only a kernel's first one"),

@@ -238,6 +238,8 @@ def provenance(run: Run, errors: Sequence[OutputError] = ()) -> Provenance:
                 f"The output {error.output} misses float64 by more than is allowed: twice torch's own error and a "
                 "rounding. Do not trust this run."
             )
+    elif not run.request.problem.compared:
+        said += ". No truth is known for this run"
     if run.trace.lost:
         warnings.append(
             f"The trace was cut: {run.trace.lost:,} records did not fit, so later steps are incomplete. Choose a "

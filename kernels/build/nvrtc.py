@@ -17,8 +17,9 @@ from types import ModuleType
 from typing import Any
 
 from kernels.build import child, packages
-from kernels.build.plain import refusals
-from kernels.build.plain.edits import device_text
+from kernels.build.plain import includes, refusals
+from kernels.build.plain.device import device_texts, words_of
+from kernels.build.plain.edits import applied
 from kernels.build.plain.refusals import HOST_HEADERS, STANDARD_HEADERS
 from kernels.build.product import EntryFacts, first_error
 from kernels.core.sources import is_plain_c
@@ -113,9 +114,11 @@ ALWAYS = "nvcc_always.h"
 
 def files_of(spec: KernelSpec) -> list[tuple[str, str]]:
     """(name, text) of the kernel's files and of the texts in place of C's headers. Raises BuildError."""
-    for name, text in spec.files:
-        refusals.check(name, text)
-    own = [(name, device_text(text)) for name, text in spec.files]
+    names, own = [name for name, _ in spec.files], list[tuple[str, str]]()
+    for (name, text), (_, device) in zip(spec.files, device_texts(spec.files, words_of(spec))):
+        includes.check(name, text, device, names)
+        refusals.check(name, device)
+        own.append((name, applied(device, includes.edits(device, names, keeps_known=True))))
     # NVRTC itself has the names of nv/target, and the wheel of the headers lacks the file.
     texts = dict(headers())
     whole = texts["whole.h"]
@@ -338,7 +341,7 @@ class Toolchain:
         ask = compiled_in_jail if child.is_wanted() else compiled
         made = ask(self.nvrtc, asked)
         if not made.cubin:
-            raise BuildError(first_error(spec, made.log, _ERROR))
+            raise includes.explained(BuildError(first_error(spec, made.log, _ERROR)), spec.files)
         cubin = linked(name, self.arch, made.cubin) if self.links else made.cubin
         (folder / f"{spec.name}.cubin").write_bytes(cubin)
         (folder / f"{spec.name}.ptx").write_bytes(made.ptx)

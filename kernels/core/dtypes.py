@@ -48,6 +48,12 @@ DTYPES = {
         ElementType("int32", np.dtype(np.int32), "int", "int32", 0),
         ElementType("int64", np.dtype(np.int64), "long long", "int64", 0),
         ElementType("uint8", np.dtype(np.uint8), "unsigned char", "uint8", 0),
+        ElementType("float64", np.dtype(np.float64), "double", "float64", 53),
+        ElementType("uint32", np.dtype(np.uint32), "unsigned", "uint32", 0),
+        ElementType("uint64", np.dtype(np.uint64), "unsigned long long", "uint64", 0),
+        ElementType("int16", np.dtype(np.int16), "short", "int16", 0),
+        ElementType("uint16", np.dtype(np.uint16), "unsigned short", "uint16", 0),
+        ElementType("int8", np.dtype(np.int8), "signed char", "int8", 0),
     )
 }
 

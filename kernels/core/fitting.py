@@ -61,7 +61,7 @@ def _changed(
     Near values come first. Only fields of the condition's text change, if it names any."""
     named = [name for name in re.findall(r"[A-Za-z_]\w*", failed.must) if name in fields_of(kernel.problem_type)]
     for name in [name for name in named or fields if name in fields]:
-        for value in _values(fields[name], getattr(problem, name)):
+        for value in _values(fields[name], problem.values()[name]):
             try:
                 other = problem.with_fields(**{name: value})
             except ProblemError:

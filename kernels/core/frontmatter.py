@@ -14,8 +14,8 @@ from kernels.core.dtypes import DTYPES
 from kernels.core.fields import shortened
 from kernels.core.launch import Condition, Constant, ConstantRole, CopyText, LaunchText, Repeat, ScratchText, Tuned
 from kernels.core.planning import SCALARS, dtype_names, scalar_kinds
-from kernels.core.problem import Problem
-from kernels.core.sources import C_TYPES, OTHER_C_TYPES, is_plain, is_plain_c, parameters
+from kernels.core.problem import OF_FREE, Problem
+from kernels.core.sources import C_TYPES, OTHER_C_TYPES, is_plain, is_plain_c, kernels_text, parameters
 from kernels.core.spec import KernelSpec
 from kernels.core.streams import ORDER_KEYS, check_order, order_of
 from kernels.core.toml_tables import FLAG, TEXT, Keys, Table, check_keys, completed, parse, tables, typed
@@ -177,11 +177,17 @@ def _check_argument(file: str, where: str, arg: object) -> None:
         return
     keys = set(arg) if isinstance(arg, dict) else set()
     is_map = keys <= {"map", "box", "swizzle"} and {"map", "box"} <= keys
-    if not isinstance(arg, dict) or not (is_map or keys in ({"struct"}, {"texture"}, {"texture", "dimensions"})):
+    others = ({"struct"}, {"texture"}, {"texture", "dimensions"}, {"tensor", "offset"}, {"null"}, {"bytes"})
+    if not isinstance(arg, dict) or not (is_map or keys in others):
         raise FrontMatterError(
             f'{file}: {where} is {arg!r}. It must be a tensor\'s name, "int32 EXPRESSION", '
             f"{{map = TENSOR, box = [...] or {{AXIS = ...}}, swizzle = BYTES}}, "
-            "{texture = TENSOR, dimensions = 1 or 2} or {struct = [...]}."
+            "{texture = TENSOR, dimensions = 1 or 2}, {struct = [...]}, {tensor = TENSOR, offset = BYTES}, "
+            '{null = true} or {bytes = "HEX"}.'
+        )
+    if not re.fullmatch(r"(?:[0-9a-f]{2}){1,4096}", str(arg.get("bytes", "00"))):
+        raise FrontMatterError(
+            f"{file}: {where}.bytes is {shortened(repr(arg['bytes']))}. Write 1 to 4,096 bytes in hex."
         )
     if arg.get("dimensions", 1) not in (1, 2):
         raise FrontMatterError(f"{file}: {where}.dimensions is {arg['dimensions']!r}. It must be 1 or 2.")
@@ -267,7 +273,8 @@ KEYS: Keys = {
     **dict.fromkeys((*WORDS, "family", "problem", "changed_from", "requires", "in_order", "rounds"), TEXT),
     **dict.fromkeys(("rung", "tensor_products"), (int, "a whole number")),
     **dict.fromkeys(("launches", "constants", "scratch", "tuned")),
-    **{"graph": FLAG, "watch": (dict, "a table [watch]")},
+    **{"graph": FLAG, "watch": (dict, "a table [watch]"), "main": TEXT},
+    **dict.fromkeys(OF_FREE[:-1]),
     **{key: (list, f"tables [[{key}]]") for key in ("conditions", "copies")},
     **dict.fromkeys(("why", "waits"), (list, "a list of texts")),
 }
@@ -309,6 +316,7 @@ def _read(path: Path, files: tuple[tuple[str, str], ...], problem_of: ProblemOf)
         problem_type = problem_of(table["family"], table.get("problem", ""))
     except KeyError as error:
         raise FrontMatterError(f"{name}: {error.args[0]}") from None
+    problem_type = problem_type.declared(name, table)
     table = completed(name, table, files)
     constants = tuple(
         _constant(name, key, entry, problem_type.role_of(key))
@@ -340,7 +348,7 @@ def _read(path: Path, files: tuple[tuple[str, str], ...], problem_of: ProblemOf)
         constants=constants,
         tuned=tuple(_tuned(name, number, entry, constants) for number, entry in enumerate(table.get("tuned", []))),
         scratch=scratch(name, table),
-        launch_texts=launches(name, source, is_plain(files), table),
+        launch_texts=launches(name, kernels_text(files), is_plain(files), table),
         requires=needed[1] if needed else "",
         instructions=(needed[2] or "") if needed else "",
         tensor_products=table.get("tensor_products", 0),

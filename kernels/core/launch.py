@@ -154,6 +154,14 @@ class Texture:
 
 
 @dataclass(frozen=True)
+class Place:
+    """A pointer into a tensor as an argument. offset: bytes from its first element."""
+
+    tensor: str
+    offset: int
+
+
+@dataclass(frozen=True)
 class Fetch:
     """A copy of inputs from host memory to the GPU, before a launch. The launch waits for it.
 
@@ -172,8 +180,8 @@ class Fetch:
 class Launch:
     """One kernel launch.
 
-    args: in the order of the kernel's signature. Each is a tensor's name for its pointer, a TensorMap, a Texture, or
-        a NumPy scalar of the C type. A struct is a void scalar of its bytes.
+    args: in the order of the kernel's signature. Each is a tensor's name for its pointer, a TensorMap, a Texture, a
+        Place, or a NumPy scalar of the C type. A struct is a void scalar of its bytes, a null pointer the uint64 0.
     item: the name of its items, such as query tile: BLOCK_Q rows of one head's output. Launches of a plan may differ.
     blocks_per_item: the number of neighbouring blocks of each item. A range of items is a range of blocks.
     cooperative: whether all blocks are on the GPU at one time, for a barrier of the grid.
@@ -193,7 +201,7 @@ class Launch:
     grid: tuple[int, int, int]
     block: tuple[int, int, int]
     shared_bytes: int
-    args: tuple[str | TensorMap | Texture | np.generic, ...]
+    args: tuple[str | TensorMap | Texture | Place | np.generic, ...]
     item: str
     blocks_per_item: int = 1
     cluster: tuple[int, int, int] | None = None
@@ -244,7 +252,7 @@ class Launch:
 
     @property
     def tensors(self) -> tuple[str, ...]:
-        names = (a.tensor if isinstance(a, (TensorMap, Texture)) else a for a in self.args)
+        names = (a.tensor if isinstance(a, (TensorMap, Texture, Place)) else a for a in self.args)
         return tuple(name for name in names if isinstance(name, str))
 
 

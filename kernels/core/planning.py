@@ -18,6 +18,7 @@ from kernels.core.launch import (
     CopyText,
     Launch,
     LaunchText,
+    Place,
     Plan,
     Repeat,
     ScratchText,
@@ -243,6 +244,13 @@ def _argument(arg: Any, names: Mapping[str, object], tensors: set[str], where: s
         made = tuple(whole(s, names, where, 1) for s in sizes)
         tensor = named(arg["map"], names, where)
         return TensorMap(_known(tensor, tensors, where), made, int(arg.get("swizzle", 0)), axes)
+    if isinstance(arg, dict) and "tensor" in arg:
+        name = _known(arg["tensor"], tensors, where)
+        return Place(name, whole(arg["offset"], names, f"{where}.offset"))
+    if isinstance(arg, dict) and "null" in arg:
+        return np.uint64(0)
+    if isinstance(arg, dict) and "bytes" in arg:
+        return np.frombuffer(bytes.fromhex(arg["bytes"]), f"V{len(arg['bytes']) // 2}")[0]
     if isinstance(arg, dict) and "texture" in arg:
         return Texture(_known(arg["texture"], tensors, where), int(arg.get("dimensions", 1)))
     if isinstance(arg, dict):

@@ -19,7 +19,7 @@ from kernels.core.masks import Mask
 from kernels.core.paged import Cache, CacheCall, CacheChange, CacheUse
 from kernels.core.scope import Scope
 from kernels.core.tensors import Initial, Role, Tensor
-from kernels.errors import PeerUnavailable, ProblemError
+from kernels.errors import FrontMatterError, PeerUnavailable, ProblemError
 
 if TYPE_CHECKING:
     from torch import Tensor as TorchTensor
@@ -72,6 +72,8 @@ class Work(NamedTuple):
 
 
 Size = float | str | bool
+OF_FREE = ("sizes", "tensors", "truth", "main")
+"""The keys of an opening comment that declare a run without a problem (families/free/)."""
 Sweeps = Iterable[tuple[list[tuple[str, list[Any]]], Mapping[str, object]]]
 
 
@@ -105,10 +107,15 @@ class Problem:
     picture: ClassVar[Mapping[str, str]] = {}
     # A tensor, a field or an expression -> usual names of a parameter for it, in lower case and without _.
     spellings: ClassVar[Mapping[str, tuple[str, ...]]] = {}
+    optional: ClassVar[tuple[str, ...]] = ()  # inputs that not every kernel of the problem takes
+    # Regular expressions that the text of each kernel of the problem holds, such as its exponential.
+    signs: ClassVar[tuple[str, ...]] = ()
     # An intermediate, such as s -> (axis, size) of each dimension.
     intermediates: ClassVar[Mapping[str, tuple[tuple[str, str], ...]]] = {}
     # A field -> the expression that a kernel means by it if it names no other field of that expression.
     folded: ClassVar[Mapping[str, str]] = {}
+    # A field whose 0 means as another field -> the size with its value, such as seq_len_kv -> keys.
+    effective: ClassVar[Mapping[str, str]] = {}
     constants: ClassVar[Mapping[ConstantRole, str]] = CONSTANTS
     # A size that a bench can sweep -> the fields that it changes.
     derived_fields: ClassVar[Mapping[str, Callable[[Any, int], dict[str, object]]]] = {}
@@ -201,6 +208,11 @@ class Problem:
         """The mask of all heads, or one mask per head, batch by batch. Empty unless the problem is `masked`."""
         return ()
 
+    @property
+    def compared(self) -> bool:
+        """Whether a truth is known, so that a run's outputs are compared with it."""
+        return True
+
     # ---- sizes ----
 
     @property
@@ -279,6 +291,20 @@ class Problem:
         """A copy with the sizes that the values of its call give, and the arrays of a file for with_values. No array,
         if the problem takes none. Raises ProblemError for too many bytes."""
         return self, {name: values.read(name) for name in self.valued if name in values}
+
+    @classmethod
+    def declared(cls, file: str, table: dict[str, Any]) -> "type[Problem]":
+        """The class of the problems of a .cu with this opening comment. Raises FrontMatterError for a key that only
+        the family free has. file: its name, for messages."""
+        for key in OF_FREE:
+            if key in table:
+                raise FrontMatterError(f'{file}: {key} is a key of family free. Remove it, or write family = "free".')
+        return cls
+
+    @classmethod
+    def own_word(cls) -> str:
+        """What main() of the kernel's file said of its own result, or ""."""
+        return ""
 
     @classmethod
     def attends_to_cache(cls) -> bool:

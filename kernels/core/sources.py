@@ -3,6 +3,10 @@
 An include is a plain file name in quotes: a header next to the kernel, in kernels/device or in the shim. A header of
 the toolchain has angle brackets, and the compiler's version covers it. Everything else is refused with its line: a
 path, a macro, a link to another folder, `#include_next`, `#embed`, `__has_include`.
+
+A kernel in CUDA's own names has two more forms. A path of folders, such as "../common/helper.h", means the header of
+its last name next to the kernel, and so does a name in angle brackets. A header that is not there is left out: the
+build reads no other file (build/plain/includes.py).
 """
 
 import os
@@ -27,6 +31,8 @@ _SKIPPED = re.compile(
 )
 _DIRECTIVE = re.compile(r"^[^\S\n]*(?:\#|%:|\?\?=)[^\S\n]*(include|import|include_next|embed)\b([^\n]*)$", re.M)
 _CONDITION = re.compile(r"^[^\S\n]*(?:\#|%:|\?\?=)[^\S\n]*(if|endif)", re.M)
+_ANGLED = re.compile(r"^[ \t]*#[ \t]*include[ \t]*<([\w+-][\w.+-]*)>", re.M)
+_PATH = re.compile(r"(?:(?:\.\.?|[\w+-][\w.+-]*)/)+[\w+-][\w.+-]*")
 _HAS = re.compile(r"\b__has_(?:include(?:_next)?|embed)\b")
 _REMEDY = 'Put the header next to the kernel and write #include "NAME".'
 
@@ -38,23 +44,40 @@ def read_files(path: Path, device: Path, shim: Path) -> tuple[tuple[str, str], .
     device, shim: the folders of our headers. The compiler adds the shim's.
     Raises ProblemError for an unreadable file, FrontMatterError for a refused include."""
     found: dict[str, str] = {}
+    of_plain = list[FrontMatterError]()  # includes that only a plain kernel may have
 
     def add(name: str, file: Path) -> None:
         if len(found) == MOST_FILES:
             raise FrontMatterError(f"{path.name}: it includes more than {MOST_FILES} files. Join some files.")
         found[name] = read_text(file)
-        for line, header in includes(name, found[name]):
+        for line, written in includes(name, found[name]):
+            header = written.rpartition("/")[2]
+            if "/" in written:
+                said = f"{name}: line {line}: it includes {written[:80]!r}, and an include has a plain file name"
+                of_plain.append(FrontMatterError(f"{said}. {_REMEDY}"))
             if header in found or (shim / header).is_file() or (shim / "cuda" / header).is_file():
                 continue
             place = next((folder / header for folder in (path.parent, device) if (folder / header).exists()), None)
             where = f"{name}: line {line}: it includes {header!r},"
             if not place:
-                raise FrontMatterError(f"{where} and neither its folder nor kernels/device has that file. {_REMEDY}")
+                said = f"{where} and neither its folder nor kernels/device has that file. {_REMEDY}"
+                of_plain.append(FrontMatterError(said))
+                continue
             if place.resolve().parent not in (path.parent, device.resolve()):
                 raise FrontMatterError(f"{where} a link to {place.resolve()}. {_REMEDY}")
             add(header, place)
 
     add(path.name, path)
+    if not is_plain(tuple(found.items())):
+        for error in of_plain:
+            raise error
+        return tuple(found.items())
+    for name in found:  # grows
+        for header in _ANGLED.findall(_SKIPPED.sub(_blanked, found[name])):
+            place = path.parent / header
+            known = header in found or (shim / "cuda" / header).is_file()
+            if not known and place.is_file() and place.resolve().parent == path.parent:
+                add(header, place)
     return tuple(found.items())
 
 
@@ -67,6 +90,7 @@ def is_plain(files: tuple[tuple[str, str], ...]) -> bool:
 def includes(name: str, text: str) -> tuple[tuple[int, str], ...]:
     """(line, header) of each include in quotes in the text of the file `name`, in an inactive #if too.
 
+    header: a plain file name, or a path of folders such as "../common/helper.h" in a plain line.
     Raises FrontMatterError for a refused include."""
     pieces = _SPLICE.split(text)
     joined, spliced = "".join(pieces), [sum(map(len, pieces[: n + 1])) for n in range(len(pieces) - 1)]
@@ -97,6 +121,11 @@ def includes(name: str, text: str) -> tuple[tuple[int, str], ...]:
         if directive[1] not in ("include", "import") or not named:
             raise refused(at, f"#{directive[1]} {said.strip()[:80]} is not an #include of a file name")
         header = named[1]
+        is_simple = directive[0].lstrip().startswith("#") and directive[1] == "include"
+        is_simple = is_simple and not any(directive.start() <= place <= directive.end() for place in spliced)
+        if quoted and is_simple and _PATH.fullmatch(header):
+            found.append((line_of(at), header))
+            continue
         if not _is_plain(header) if quoted else not all(map(_is_plain, header.split("/"))):
             raise refused(at, f"it includes {header[:80]!r}, and an include has a plain file name")
         if header == "common.cuh":
@@ -174,16 +203,27 @@ def parameters(source: str, entry: str) -> tuple[tuple[str, str], ...]:
     """(C type, name) of each parameter of a __global__ function, in order, or () without this function.
 
     The type has no const and no __restrict__, such as float*. An entry may be an instance, such as flash<64>."""
-    bare = _COMMENT.sub(" ", source)
-    for after in _GLOBAL.split(bare)[1:]:
+    texts = (re.findall(r"[\w:<>]+|[*&]", text.partition("=")[0]) for text in _declared(source, entry))
+    listed = ([word for word in words if word not in _QUALIFIERS] for words in texts)
+    return tuple((re.sub(r" (?=[*&])", "", " ".join(words[:-1])), "".join(words[-1:])) for words in listed)
+
+
+def defaults(source: str, entry: str) -> tuple[str, ...]:
+    """The default value of each parameter of a __global__ function, or "" without one."""
+    return tuple(text.partition("=")[2].strip() for text in _declared(source, entry))
+
+
+def _declared(source: str, entry: str) -> list[str]:
+    for after in _GLOBAL.split(_COMMENT.sub(" ", source))[1:]:
         found = _HEADER.match(after)
         if found and found[1] == function_of(entry):
-            texts = (
-                re.findall(r"[\w:<>]+|[*&]", text) for text in _OF_PROBES.sub("", found[2]).split(",") if text.strip()
-            )
-            listed = ([word for word in words if word not in _QUALIFIERS] for words in texts)
-            return tuple((re.sub(r" (?=[*&])", "", " ".join(words[:-1])), "".join(words[-1:])) for words in listed)
-    return ()
+            return [text for text in _OF_PROBES.sub("", found[2]).split(",") if text.strip()]
+    return []
+
+
+def kernels_text(files: tuple[tuple[str, str], ...]) -> str:
+    """The text with the kernels of a file: its own, and for a plain kernel that of its headers too."""
+    return "\n".join(text for _, text in files) if is_plain(files) else files[0][1]
 
 
 def signature(source: str, entry: str) -> tuple[str, ...]:

@@ -18,6 +18,7 @@ from kernels.core.launch import (
     CopyText,
     Launch,
     LaunchText,
+    Place,
     Plan,
     ScratchText,
     TensorMap,
@@ -27,7 +28,7 @@ from kernels.core.launch import (
 from kernels.core.planning import check_conditions, check_steps, plan_of, scratch_tensors
 from kernels.core.problem import Problem
 from kernels.core.remembered import remembered
-from kernels.core.sources import is_plain, signature, without_comments
+from kernels.core.sources import is_plain, kernels_text, signature, without_comments
 from kernels.core.tensors import Initial
 from kernels.core.watch import WatchText
 from kernels.errors import ProblemError
@@ -246,21 +247,25 @@ class KernelSpec:
 
     def symbols(self, entry: str) -> tuple[str, ...]:
         """The parameter names of an entry, in order, the probes' own left out."""
-        return signature(self.source, entry)
+        return signature(kernels_text(self.files), entry)
 
     @cached_property
     def tensor_of_symbol(self) -> dict[str, str]:
-        """A probe's name of a tensor in global memory, such as K (of K_gmem) -> the tensor's name, such as k_cache."""
+        """A probe's name of a tensor in global memory, such as K (of K_gmem) -> the tensor's name, such as k_cache.
+
+        A plain kernel may pass several tensors under one name. These have their own names."""
         found: dict[str, str] = {}
+        unclear = dict[str, set[str]]()
         for text in self.launch_texts:
             for symbol, arg in zip(self.symbols(text.entry), text.args):
-                if isinstance(arg, str) and " " not in arg:
-                    found[symbol.removesuffix("_gmem")] = arg
-                elif isinstance(arg, dict) and "map" in arg:
-                    found[symbol.removesuffix("_map")] = arg["map"]
-                elif isinstance(arg, dict) and "texture" in arg:
-                    found[symbol.removesuffix("_texture")] = arg["texture"]
-        return found
+                for kind, end in (("", "_gmem"), ("map", "_map"), ("texture", "_texture"), ("tensor", "_gmem")):
+                    tensor = arg.get(kind) if isinstance(arg, dict) else "" if kind or " " in arg else arg
+                    if tensor:
+                        found[symbol.removesuffix(end)] = tensor
+                        unclear.setdefault(symbol.removesuffix(end), set()).add(tensor)
+        several = {name: tensors for name, tensors in unclear.items() if len(tensors) > 1 and self.plain}
+        own = {tensor: tensor for tensors in several.values() for tensor in tensors}
+        return {name: tensor for name, tensor in found.items() if name not in several} | own
 
     def tensor_in(self, launch: Launch, symbol: str) -> str:
         """The tensor of a probe's name in one launch: tensor_of_symbol, with the numbers of a repeated launch."""
@@ -268,7 +273,7 @@ class KernelSpec:
             return self.tensor_of_symbol[symbol]
         symbols = [name.removesuffix("_gmem").removesuffix("_map") for name in self.symbols(launch.entry)]
         arg = launch.args[symbols.index(symbol)]
-        return arg.tensor if isinstance(arg, (TensorMap, Texture)) else str(arg)
+        return arg.tensor if isinstance(arg, (TensorMap, Texture, Place)) else str(arg)
 
     def _problem_names(self, problem: Any) -> dict[str, object]:
         return {**problem.values(), **problem.defines, **problem.sizes}

@@ -68,6 +68,10 @@ def _rounded(problem: "AttentionProblem") -> dict[str, np.ndarray]:
     return {name: array.astype(kind) for name, array in problem._drawn().items()}
 
 
+EXPONENTIAL = (r"exp|\bex2",)
+"""A sign of softmax in the text of a kernel."""
+
+
 class AttentionProblem(Problem):
     """softmax(scale * Q @ K^T) @ V, with Q [batch, num_heads, seq_len, head_dim] and K, V [batch, kv_heads, keys,
     head_dim].
@@ -91,7 +95,10 @@ class AttentionProblem(Problem):
     operator: ClassVar[str] = "attention"
     picture: ClassVar[Mapping[str, str]] = {"q": "Q", "k": "K", "v": "V", "s": "S", "p": "P", "o": "O"}
     spellings: ClassVar[Mapping[str, tuple[str, ...]]] = SPELLINGS
+    optional: ClassVar[tuple[str, ...]] = ("sink",)
+    signs: ClassVar[tuple[str, ...]] = EXPONENTIAL
     folded: ClassVar[Mapping[str, str]] = {"num_heads": "batch * num_heads"}
+    effective: ClassVar[Mapping[str, str]] = {"num_kv_heads": "kv_heads", "seq_len_kv": "keys"}
     intermediates: ClassVar[Mapping[str, tuple[tuple[str, str], ...]]] = intermediates("keys")
 
     # ---- sizes ----

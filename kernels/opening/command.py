@@ -3,25 +3,33 @@
 import argparse
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 
 from kernels import catalog, families
+from kernels.build.plain.includes import left_out
+from kernels.build.plain.tokens import bare
 from kernels.core.cases import sample
 from kernels.core.fields import field_values, fields_of, write_value
 from kernels.core.frontmatter import read_kernel
 from kernels.core.problem import Problem
-from kernels.core.sources import read_files, read_text
+from kernels.core.request import Request
+from kernels.core.sources import function_of, read_files, read_text
 from kernels.core.spec import KernelSpec
-from kernels.errors import FrontMatterError, ProblemError, RunError
+from kernels.errors import BackendUnavailable, FrontMatterError, ProblemError, RunError
 from kernels.jail import why_none
-from kernels.opening import host, matching, proposal
-from kernels.opening.host import Ran, RanLaunch, has_main
-from kernels.opening.matching import Fit, Parameter, changed, shaping, tensor_of
+from kernels.opening import free, guesses, host, matching, proposal, smaller
+from kernels.opening.host import has_main
+from kernels.opening.matching import Fit, Parameter, changed, shaping, tensor_of, trusted
 from kernels.opening.proposal import Proposal
-from kernels.run import options
+from kernels.opening.ran import Ran, RanLaunch
+from kernels.opening.trial import Reach, reach, request_of
+from kernels.opening.versions import Versions, versions_of
+from kernels.run import options, workers
 
+TRIAL_SECONDS = 60.0
 MOST_TRIED = 129  # values of a field that no number of the launches gives
 
 
@@ -77,18 +85,94 @@ def open_file(args: argparse.Namespace) -> int:
     text = read_text(path)
     if re.match(r"\s*/\*[^*]*?\bfamily\s*=", text):
         raise ProblemError(f"{path} has its front matter already. Run python -m kernels check {path}.")
-    launches = proposal.launches_of(text)
-    listed = proposal.parameters_of(text, launches)
-    fit = _fit(listed)
     pairs = [text.partition("=") for text in args.say]
     if bad := next((text for text, (_, sign, _) in zip(args.say, pairs) if not sign), ""):
         raise ProblemError(f"--say is {bad!r}. It must be NAME=EXPRESSION.")
-    made = proposal.propose(path, text, fit, launches, {name.strip(): value.strip() for name, _, value in pairs})
-    ran = _ran(made, path, text) if has_main(text) else None
+    said = {name.strip(): value.strip() for name, _, value in pairs}
+    files = read_files(path.resolve(), catalog.DEVICE, catalog.SHIM)
+    seen = "\n".join(one for _, one in files)  # a header below the text moves no line of it
+    version = versions_of(seen, args.entry)
+    launches = list(version.launches)
+    listed = proposal.parameters_of(seen, launches)
+    if not (fit := _fit(seen, listed, said)):
+        made = free_proposal(path, files, version, said, _tried)
+        made.lines += [("left out", one, "no build reads it") for one in left_out(files)]
+        if not made.questions:
+            _kernel(made, path, text)
+        return _end(args, path, text, made, [])
+    made = proposal.propose(path, seen, fit, launches, said)
+    made.questions[:0] = [version.question] if version.question else []
+    made.lines += [("left out", one, "no build reads it") for one in left_out(files)]
+    ran = _ran(made, path, files) if has_main(text) else None
     kernel = None if made.questions else _kernel(made, path, text)
-    target = path if args.write else Path(args.out) if args.out else None
-    commands = _problems(made, kernel, str(target or path), listed, len(launches), ran) if ran else []
-    if target and not made.questions:
+    commands = _problems(made, kernel, str(_target(args) or path), listed, len(launches), ran) if ran else []
+    return _end(args, path, text, made, commands)
+
+
+def free_proposal(
+    path: Path,
+    files: tuple[tuple[str, str], ...],
+    version: Versions,
+    said: Mapping[str, str],
+    tried: Callable[[Request], Reach],
+) -> Proposal:
+    """The proposal of a file's own run: of its main() in the jail, else of its text and the answers.
+
+    tried: makes a trial run (trial.py)."""
+    (_, text), *headers = files
+    seen = "\n".join(one for _, one in files)
+    try:
+        ran, changed = _smaller(path, text, headers, said) if has_main(text) else (None, "")
+        if ran:
+            made = free.of_run(path, seen, _of_version(ran, version))
+            _say_run(made, ran)
+            if changed:
+                made.table["main"] = f"{made.table['main']} It ran with {changed}."
+                made.lines.append(("  with", changed, "its own sizes take long here. --say NAME=NUMBER keeps one"))
+            return made
+    except (RunError, ProblemError, BackendUnavailable) as error:
+        reason = str(error)
+
+    def trial(whole: str) -> Reach:
+        return tried(request_of(_read(path, text, whole)))
+
+    made = guesses.of_text(path, seen, text, list(version.launches), said, trial)
+    made.questions[:0] = [version.question] if version.question else []
+    if has_main(text):
+        made.lines.append(("main()", "not run", reason))
+    return made
+
+
+def _smaller(path: Path, text: str, headers: list[tuple[str, str]], said: Mapping[str, str]) -> tuple[Ran, str]:
+    """A run of main(), and the numbers of the host that it had in place of its own, in words."""
+    if reason := why_none():
+        raise RunError(reason)
+    numbers = {name: int(value) for name, value in said.items() if re.fullmatch(r"\d{1,12}", value)}
+    ran, changed = smaller.runs(text, numbers, lambda own: host.run(path.name, own, headers))
+    own = {number.name: number.value for number in smaller.numbers_of(text)}
+    return ran, ", ".join(f"{name} = {value:,} for {own[name]:,}" for name, value in changed.items())
+
+
+def _of_version(ran: Ran, version: Versions) -> Ran:
+    """The launches of the version that --entry chose."""
+    if version.is_open or not version.others:
+        return ran
+    kept = {function_of(one.entry) for one in version.launches}
+    return replace(ran, launches=tuple(one for one in ran.launches if function_of(one.function) in kept))
+
+
+def _tried(request: Request) -> Reach:
+    return workers.submit(reach, request, backend="cpu", title="trial", time_limit=TRIAL_SECONDS).result()
+
+
+def _target(args: argparse.Namespace) -> Path | None:
+    return Path(args.file) if args.write else Path(args.out) if args.out else None
+
+
+def _end(args: argparse.Namespace, path: Path, text: str, made: Proposal, commands: list[str]) -> int:
+    """Prints the proposal, and writes it if asked. Returns the exit code."""
+    target = None if made.questions else _target(args)
+    if target:
         options.write(str(target), lambda: target.write_text(made.text_of(text)))
     if args.json:
         print(json.dumps({"front_matter": made.table, "unknown": made.questions, "commands": commands}, indent=1))
@@ -96,15 +180,19 @@ def open_file(args: argparse.Namespace) -> int:
         print("\n".join(made.report()))
         for command in commands:
             print(f"run: python -m kernels {command}")
-        if target and not made.questions:
+        if target:
             print(f"Written: {target}. Next: python -m kernels check {target}")
     return FAILED if made.questions else OK
 
 
 def proposed(path: Path, text: str) -> Proposal:
-    """The proposal for a text, without a run of its main(). Raises ProblemError. path: for its name."""
-    launches = proposal.launches_of(text)
-    return proposal.propose(path, text, _fit(proposal.parameters_of(text, launches)), launches, {})
+    """The proposal for a text. Its main() runs only if it has no problem. Raises ProblemError. path: for its name."""
+    version = versions_of(text)
+    launches = list(version.launches)
+    fit = _fit(text, proposal.parameters_of(text, launches), {})
+    if fit:
+        return proposal.propose(path, text, fit, launches, {})
+    return free_proposal(path, ((path.name, text),), version, {}, reach)
 
 
 def problems() -> Iterator[tuple[str, str, type[Problem]]]:
@@ -113,36 +201,53 @@ def problems() -> Iterator[tuple[str, str, type[Problem]]]:
             yield family, name, kind
 
 
-def _fit(listed: list[Parameter]) -> Fit:
-    if fits := matching.best(problems(), listed):
-        return fits[0]
-    pointers = ", ".join(f"{one.c_type} {one.name}" for one in listed if one.is_pointer)
-    raise ProblemError(
-        f"No problem fits the pointers {pointers}. No problem has tensors of these names and types. Name them as a "
-        "problem's tensors, such as q."
-    )
+def _fit(text: str, listed: list[Parameter], said: Mapping[str, str]) -> Fit | None:
+    """The problem of a file, or None for a file without one. said: `family` chooses a family, or one of its problems.
+    Raises ProblemError for an unknown one."""
+    wanted = said.get("family", "").rpartition("/")
+    if not wanted[2]:
+        fits = (one for one in matching.best(problems(), listed) if trusted(one, bare(text)))
+        return next(fits, None)
+    if wanted[2] == free.FAMILY:
+        return None
+    known = [one for one in problems() if wanted[2] in one[:2] and wanted[0] in ("", one[0])]
+    fit = next(iter(matching.best(known, listed)), None)
+    if fit is None:
+        pointers = ", ".join(f"{one.c_type} {one.name}" for one in listed if one.is_pointer)
+        raise ProblemError(
+            f"--say family={said['family']} does not fit the pointers {pointers}. Say family=free, or leave it out."
+        )
+    return fit
 
 
-def _ran(made: Proposal, path: Path, text: str) -> Ran | None:
+def _ran(made: Proposal, path: Path, files: tuple[tuple[str, str], ...]) -> Ran | None:
     if reason := why_none():
         made.lines.append(("main()", "not run", reason))
         return None
     try:
-        ran = host.run(path.name, text)
+        ran = host.run(path.name, files[0][1], files[1:])
     except (RunError, ProblemError) as error:
         made.lines.append(("main()", "not run", str(error)))
         return None
-    said = [line for line in ran.printed.splitlines() if line.strip()]
-    made.lines.append(("main()", f"{len(ran.launches)} launches, exit code {ran.code}", "run in the jail"))
-    made.lines += [("  printed", line[:80], "") for line in said[:5]]
+    _say_run(made, ran)
     return ran
 
 
+def _say_run(made: Proposal, ran: Ran) -> None:
+    said = [line for line in ran.printed.splitlines() if line.strip()]
+    made.lines.append(("main()", f"{len(ran.launches)} launches, exit code {ran.code}", "run in the jail"))
+    made.lines += [("  printed", line[:80], "") for line in said[:5]]
+
+
+def _read(path: Path, text: str, whole: str) -> KernelSpec:
+    """The kernel of a text with its front matter, at the place of the file."""
+    files = read_files(path.resolve(), catalog.DEVICE, catalog.SHIM) if path.exists() else ((path.name, text),)
+    return read_kernel(path.resolve(), ((files[0][0], whole), *files[1:]), catalog.problem_of)
+
+
 def _kernel(made: Proposal, path: Path, text: str) -> KernelSpec:
-    files = read_files(path.resolve(), catalog.DEVICE, catalog.SHIM)
-    whole = ((files[0][0], made.text_of(text)), *files[1:])
     try:
-        kernel = read_kernel(path.resolve(), whole, catalog.problem_of)
+        kernel = _read(path, text, made.text_of(text))
         shown = sample(kernel)
         kernel.plan(shown.problem, shown.settings)
     except FrontMatterError as error:

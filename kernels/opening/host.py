@@ -3,53 +3,23 @@
 For a file without a launch: grid and block from a kernel's own text.
 """
 
-import json
 import re
 import tempfile
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 from kernels import jail
 from kernels.build import child, cpp
-from kernels.build.plain import refusals
-from kernels.build.plain.edits import cpu_text, device_text
-from kernels.build.plain.refusals import HOST_HEADERS, STANDARD_HEADERS
-from kernels.build.plain.tokens import Token, bare, closing, functions, line_of, tokens
+from kernels.build.plain import includes
+from kernels.build.plain.tokens import bare, functions, tokens
 from kernels.build.plain.toolchain import Toolchain
 from kernels.errors import BuildError, RunError
 from kernels.jail import Limits
+from kernels.opening import program, ran
+from kernels.opening.launches import HostLaunch, constants_of, host_launches, parts, variable
+from kernels.opening.ran import Ran
 
-_CONSTANT = re.compile(
-    r"^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]+\(?(-?\d+)\)?[ \t]*(?://.*|/\*.*)?$"
-    r"|\b(?:const|constexpr)\s+(?:static\s+)?(?:int|unsigned|size_t|auto|uint32_t)\s+(\w+)\s*=\s*(-?\d+)\s*[;,]",
-    re.M,
-)
-COOPERATIVE = "cudaLaunchCooperativeKernel"
-
-
-@dataclass(frozen=True)
-class HostLaunch:
-    """A launch in the text.
-
-    entry: the kernel, an instance such as flash<64>.
-    grid, block, shared: C expressions, "" if the text has none."""
-
-    entry: str
-    grid: str
-    block: str
-    shared: str
-    args: tuple[str, ...]
-    line: int
-    cooperative: bool = False
-
-
-def host_launches(text: str) -> list[HostLaunch]:
-    found = tokens(text)
-    listed = [_launch(text, found, at) for at, token in enumerate(found) if token.text == "<<<"]
-    listed += [_cooperative(text, found, at) for at, token in enumerate(found) if token.text == COOPERATIVE]
-    return sorted((one for one in listed if one), key=lambda launch: launch.line)
+__all__ = ["HostLaunch", "constants_of", "host_launches", "parts", "variable"]
 
 
 def kernels_of(text: str) -> list[str]:
@@ -60,82 +30,10 @@ def has_main(text: str) -> bool:
     return any(function.name == "main" for function in functions(text, tokens(text)))
 
 
-def constants_of(text: str) -> dict[str, int]:
-    """The named whole numbers of a text: macros, and constants outside functions of the host."""
-    return {found[1] or found[3]: int(found[2] or found[4]) for found in _CONSTANT.finditer(device_text(text))}
-
-
 def host_words(text: str) -> set[str]:
     found = tokens(text)
     inside = (found[f.first : f.last] for f in functions(text, found) if not f.on_device)
     return {token.text for part in inside for token in part if re.match(r"[A-Za-z_]", token.text)}
-
-
-def variable(text: str, name: str, before: int) -> str:
-    """The C expression of a variable's declaration before a line, such as that of `dim3 grid(...)`, or ""."""
-    found, last = tokens(text), ""
-    for at in range(1, len(found) - 1):
-        if found[at].text != name or line_of(text, found[at].start) > before:
-            continue
-        follows = found[at - 1].text == "," and found[at + 1].text == "="  # int a = 1, b = 2;
-        if not (follows or re.match(r"[A-Za-z_]\w*$|>$", found[at - 1].text)) or found[at - 1].text == "return":
-            continue
-        if found[at + 1].text in ("(", "{"):
-            last = f"dim3({_between(text, found, at + 1, closing(found, at + 1))})"
-        elif found[at + 1].text == "=":
-            end = at + 1  # then the next , or ; outside brackets
-            while end < len(found) - 1 and found[end].text not in (";", ","):
-                end = closing(found, end) + 1 if found[end].text in ("(", "[", "{") else end + 1
-            last = _between(text, found, at + 1, end)
-    return last
-
-
-def parts(text: str) -> list[str]:
-    found, listed, first, at = tokens(text), list[str](), 0, 0
-    while at < len(found):
-        if found[at].text in ("(", "[", "{"):
-            at = closing(found, at)
-        elif found[at].text == ",":
-            listed.append(text[first : found[at].start].strip())
-            first = found[at].end
-        at += 1
-    rest = text[first:].strip()
-    return [*listed, rest] if rest else listed
-
-
-def _between(text: str, found: list[Token], first: int, last: int) -> str:
-    return text[found[first].end : found[last].start].strip()
-
-
-def _launch(text: str, found: list[Token], at: int) -> HostLaunch | None:
-    last = next((n for n in range(at, len(found)) if found[n].text == ">>>"), None)
-    if last is None or last + 1 >= len(found) or found[last + 1].text != "(" or not at:
-        return None
-    first = at - 1
-    if found[first].text == ">":
-        depth = 0
-        while first:
-            depth += (found[first].text == ">") - (found[first].text == "<")
-            first -= 1
-            if not depth:
-                break
-    entry = re.sub(r"\s+", " ", text[found[first].start : found[at].start].strip())
-    grid, block, shared, *_ = [*parts(_between(text, found, at, last)), "", "", ""]
-    args = parts(_between(text, found, last + 1, closing(found, last + 1)))
-    return HostLaunch(entry, grid, block, shared, tuple(args), line_of(text, found[at].start))
-
-
-def _cooperative(text: str, found: list[Token], at: int) -> HostLaunch | None:
-    """A launch by cudaLaunchCooperativeKernel(kernel, grid, block, args, shared). Its args are &a, &b of an array."""
-    if at + 1 >= len(found) or found[at + 1].text != "(":
-        return None
-    listed = parts(_between(text, found, at + 1, closing(found, at + 1)))
-    kernel, grid, block, array, shared, *_ = [*listed, "", "", "", "", ""]
-    line = line_of(text, found[at].start)
-    name = re.sub(r"^\(.*?\)\s*&?|^&", "", kernel).strip()
-    value = re.search(rf"\b{re.escape(array)}\s*\[\s*\]\s*=\s*\{{([^}}]*)\}}", text) if array else None
-    args = tuple(part.rpartition("&")[2].strip() for part in (parts(value[1]) if value else ()))
-    return HostLaunch(name, grid, block, shared, args, line, True)
 
 
 _INDEX = re.compile(r"\b(\w++)\s*+=\s*+blockIdx\.([xyz])\s*+(?:\*\s*([\w.]+|\([^()]*\)))?")
@@ -208,52 +106,19 @@ def _axis(body: str, axis: str, block: list[str], meaning: Meaning) -> str | Non
 
 
 SECONDS = 50
-LIMITS = Limits(seconds=SECONDS + 5.0, output_bytes=2**20)
-ARRAY_CALLS = (COOPERATIVE, "cudaLaunchKernel")
+LIMITS = Limits(seconds=SECONDS + 5.0)
 _LOG = "launches"
 
 
-@dataclass(frozen=True)
-class Argument:
-    """An argument of a launch.
+def run(name: str, text: str, headers: Sequence[tuple[str, str]] = ()) -> Ran:
+    """Compiles and runs a program in the jail. Raises BuildError with the line, RunError without an end.
 
-    memory, bytes: the number and size of the allocation behind a pointer, else -1 and 0.
-    zero: whether the allocation held only zeros."""
-
-    value: float | None = None
-    memory: int = -1
-    bytes: int = 0
-    zero: bool = False
-
-
-@dataclass(frozen=True)
-class RanLaunch:
-    """A launch of a program as it ran. shared: dynamic bytes."""
-
-    line: int
-    entry: str
-    grid: tuple[int, ...]
-    block: tuple[int, ...]
-    shared: int
-    args: tuple[Argument, ...]
-
-
-@dataclass(frozen=True)
-class Ran:
-    """A program's run. code: its exit code. printed: its output and errors."""
-
-    launches: tuple[RanLaunch, ...]
-    code: int
-    printed: str
-
-
-def run(name: str, text: str) -> Ran:
-    """Compiles and runs a program in the jail. Raises BuildError with the line, RunError without an end."""
-    refusals.check(name, text)
+    headers: (name, text) of the files next to it that it includes."""
+    files = ((name, text), *headers)
     with tempfile.TemporaryDirectory(prefix="warpglass-program-") as held:
-        program = _built(Path(held), name, text)
-        command = ["/bin/sh", "-c", f'timeout {SECONDS} "$0"; echo "exit $?" >> {_LOG}', str(program)]
-        reads = [program, *child.compiler_folders("/usr/bin/g++")]
+        made = _built(Path(held), files)
+        command = ["/bin/sh", "-c", f'timeout {SECONDS} "$0"; echo "exit $?" >> {_LOG}', str(made)]
+        reads = [made, *child.compiler_folders("/usr/bin/g++")]
         done = jail.confine(command, reads=reads, out=_LOG, limits=LIMITS)
     *lines, last = done.output.decode(errors="replace").splitlines() or [""]
     if done.stopped or not last.startswith("exit "):
@@ -261,74 +126,43 @@ def run(name: str, text: str) -> Ran:
     code = int(last.removeprefix("exit "))
     if code == 124:
         raise RunError(f"main() of {name} takes more than {SECONDS} s on this CPU. Choose smaller sizes for its run.")
-    return Ran(tuple(map(_ran_launch, lines)), code, done.log)
+    if code > 128 and not lines:
+        said = done.log.strip().splitlines()[-1:] or [f"exit code {code}"]
+        raise RunError(
+            f"main() of {name} ended before its first launch ({said[0]}). The jail has {LIMITS.memory_bytes >> 30} GiB."
+        )
+    if code == 121 and (call := program.LIBRARY_CALL.search(done.log)):
+        raise RunError(f"main() calls {call[1]} in {call[2]} line {call[3]}, and this library does not run here.")
+    return ran.read(lines, code, done.log)
 
 
-def _ran_launch(line: str) -> RanLaunch:
-    try:
-        held: dict[str, Any] = json.loads(line)
-        args = tuple(_argument(one) for one in held["args"])
-        sizes = tuple(map(int, held["grid"])), tuple(map(int, held["block"]))
-        return RanLaunch(int(held["line"]), str(held["entry"]), *sizes, int(held["shared"]), args)
-    except (ValueError, KeyError, TypeError):
-        raise RunError("The program wrote into the list of its launches.") from None
-
-
-def _argument(held: dict[str, Any]) -> Argument:
-    value = held.get("value")
-    number = None if value is None else float(value)
-    return Argument(number, int(held.get("memory", -1)), int(held.get("bytes", 0)), bool(held.get("zero")))
-
-
-def _built(folder: Path, name: str, text: str) -> Path:
+def _built(folder: Path, files: Sequence[tuple[str, str]]) -> Path:
     toolchain = Toolchain(instrumented=False)
     sources = folder / "sources"
-    for header, own in toolchain.headers():
+    for header, own in (*toolchain.headers(), *program.sources(files).items()):
         (sources / header).parent.mkdir(parents=True, exist_ok=True)
         (sources / header).write_text(own)
-    (sources / name).write_text(cpu_text(program_text(text), whole=True))
-    known = (*HOST_HEADERS, *STANDARD_HEADERS)
-    headers = [h for h in re.findall(r"^[ \t]*#[ \t]*include[ \t]*<([^>\n]*)>", text, re.M) if h in known]
-    first = "".join(f"#include <{header}>\n" for header in headers)
-    (sources / "unit.cpp").write_text(f'{first}#include "language.h"\n#include "program.h"\n#include "{name}"\n')
     options = [option for option in toolchain.options if option not in ("-shared",)]
-    unit, program = sources / "unit.o", folder / "program"
+    unit, made = sources / "unit.o", folder / "program"
     compiled = ["-fPIC", f"-I{sources}", "-x", "c++", "-c", str(sources / "unit.cpp"), "-o", str(unit)]
     with child.compiling(True):
-        _checked(name, [*toolchain.command, *options, *compiled], sources)
-        linked = [*toolchain.command, str(unit), str(toolchain.runtime()), "-o", str(program), "-ldl"]
-        _checked(name, linked, sources)
-    return program
+        _checked(files, [*toolchain.command, *options, *compiled], sources)
+        linked = [*toolchain.command, str(unit), str(toolchain.runtime()), "-rdynamic", "-o", str(made), "-ldl"]
+        _checked(files, linked, sources)
+    return made
 
 
-def _checked(name: str, command: list[str], folder: Path) -> None:
+_ERROR = re.compile(r"(?<![\w.+-])([\w.+-]+):(\d+):\d+: (?:fatal )?error: (.*)")
+
+
+def _checked(files: Sequence[tuple[str, str]], command: list[str], folder: Path) -> None:
     done = cpp.run(command, {"TMPDIR": str(folder), "LC_ALL": "C"})
-    if done.returncode:
-        found = re.search(rf"{re.escape(name)}:(\d+):\d+: (?:fatal )?error: (.*)", done.stderr)
-        said = f"{name} line {found[1]}: {found[2]}" if found else f"{name} does not compile: {done.stderr[:500]}"
-        raise BuildError(f"{said}. Its main() does not run here.")
-
-
-def program_text(text: str) -> str:
-    """The text with a call in place of each kernel<<<...>>>. No line moves."""
-    found, edits = tokens(text), list[tuple[int, int, str]]()
-    for launch in host_launches(text):
-        for at, token in enumerate(found):
-            if line_of(text, token.start) != launch.line or token.text not in ("<<<", *ARRAY_CALLS):
-                continue
-            said = f'{launch.line}, "{launch.entry}", {launch.entry}'
-            if token.text == "<<<":
-                last = next(n for n in range(at, len(found)) if found[n].text == ">>>")
-                start = text.rindex(launch.entry.split("<")[0], 0, token.start)
-                inside = text[token.end : found[last].start]
-                edits.append((start, found[last].end, f"simt_launch_at({said}, SimtConfig({inside}))"))
-            else:
-                listed = closing(found, at + 1)
-                _, *rest = parts(text[found[at + 1].end : found[listed].start])
-                lines = "\n" * text.count("\n", token.start, found[listed].end)
-                call = f"simt_launch_array({said}, {', '.join(rest)}{lines})"
-                edits.append((token.start, found[listed].end, call))
-            break
-    for start, end, new in sorted(edits, reverse=True):
-        text = text[:start] + new + text[end:]
-    return text
+    if not done.returncode:
+        return
+    name = files[0][0]
+    errors = [one for one in _ERROR.finditer(done.stderr) if one[1] in dict(files)]
+    found = next((one for one in errors if includes.UNKNOWN.search(one[3])), errors[0] if errors else None)
+    if not found:
+        raise BuildError(f"{name} does not compile: {done.stderr[:500]}. Its main() does not run here.")
+    error = BuildError(f"{found[1]} line {found[2]}: {found[3]}")
+    raise BuildError(f"{str(includes.explained(error, files)).rstrip('.')}. Its main() does not run here.")

@@ -17,6 +17,12 @@ POINTED = {
     **dict.fromkeys(("int", "int32_t", "signed int"), "int32"),
     **dict.fromkeys(("long long", "int64_t", "long"), "int64"),
     **dict.fromkeys(("uint8_t", "unsigned char"), "uint8"),
+    **dict.fromkeys(("unsigned", "unsigned int", "uint32_t", "uint"), "uint32"),
+    **dict.fromkeys(("unsigned long long", "unsigned long", "uint64_t", "size_t"), "uint64"),
+    **dict.fromkeys(("char", "signed char", "int8_t"), "int8"),
+    **dict.fromkeys(("short", "int16_t"), "int16"),
+    **dict.fromkeys(("unsigned short", "uint16_t"), "uint16"),
+    "double": "float64",
     "__nv_fp8_e4m3": "float8_e4m3",
 }
 """The type behind a pointer -> the type of its tensor."""
@@ -71,7 +77,25 @@ class Fit:
     def meaning(self, name: str) -> str:
         problem = self.shown
         known = {**problem.values(), **problem.defines, **problem.sizes}
-        return _meaning(name, [n for n in known if not isinstance(known[n], (str, tuple))], problem.spellings)
+        meant = _meaning(name, [n for n in known if not isinstance(known[n], (str, tuple))], problem.spellings)
+        size = problem.effective.get(meant, "")
+        return size if size in known else meant
+
+
+GENERIC = frozenset(
+    (*"abcdefghijlmnopqrstuwxyz", "in", "out", "inp", "input", "output", "src", "dst", "data", "idata", "odata", "res")
+    + ("result", "weight", "weights", "bias", "left", "right", "buf", "buffer", "arr", "vec", "mat")
+) - {"q"}
+"""Names of parameters that say nothing of a problem."""
+LEAST_NAMES = 2
+
+
+def trusted(fit: Fit, text: str) -> bool:
+    """Whether more than generic names speak for a fit: all inputs of the problem, and the signs in the text."""
+    said = {tensor for name, tensor in fit.tensors.items() if plain(name) not in GENERIC}
+    inputs = {tensor.name for tensor in fit.shown.tensors() if tensor.role is Role.INPUT}
+    missing = inputs - set(fit.tensors.values()) - set(fit.shown.optional)
+    return len(said) >= LEAST_NAMES and not missing and all(re.search(sign, text) for sign in fit.shown.signs)
 
 
 def plain(name: str) -> str:

@@ -4,11 +4,12 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from kernels.build.plain.edits import device_text
+from kernels.build.plain.device import without_host_functions
 from kernels.build.plain.tokens import bare, tokens
 from kernels.core.fields import field_values, fields_of
-from kernels.opening.host import HostLaunch, constants_of, parts, variable
+from kernels.opening.host import HostLaunch, constants_of, kernels_of, parts, variable
 from kernels.opening.matching import Fit, Meaning, another, changed, plain, shaping
+from kernels.opening.uses import strides
 
 _BYTES = {"float": 4, "int": 4, "unsigned": 4, "half": 2, "__half": 2, "__nv_bfloat16": 2, "double": 8, "float4": 16}
 _INNER = r"((?:[\w*+ ]|\([\w*+ ]*\))+?)"
@@ -139,7 +140,8 @@ def _is_used(fit: Fit, name: str, used: set[str]) -> bool:
     if name in used or other is None:
         return name in used
     before, after = {**problem.values(), **problem.sizes}, {**other.values(), **other.sizes}
-    return any(before[size] != after[size] for size in used & set(before) if size in after)
+    whole = (size for size in used & set(before) if size in after and isinstance(before[size], int))
+    return any(before[size] != after[size] for size in whole)  # a scale tells no width
 
 
 def _is_macro(fit: Fit, name: str, used: set[str], text: str) -> bool:
@@ -153,11 +155,22 @@ def _is_macro(fit: Fit, name: str, used: set[str], text: str) -> bool:
 def _value(fit: Fit, name: str, text: str) -> object:
     """The only value of a field: of a constant with its name, else 1, else the default."""
     field = fields_of(fit.shown.problem_type)[name]
+    allowed = field.metadata["allowed"]
     for constant, value in constants_of(text).items():
-        if fit.meaning(constant) == name and value in (field.metadata["allowed"] or (value,)):
+        if fit.meaning(constant) == name and value in (allowed or (value,)):
             return value
+    widths = _strides(fit, text) & set(allowed or ())
+    if len(widths) == 1:
+        return widths.pop()
     default = field_values(fit.shown)[name]
     return 1 if default and field.metadata["low"] == 1 else default
+
+
+def _strides(fit: Fit, text: str) -> set[int]:
+    """The numbers by which the indices of the problem's tensors multiply."""
+    constants = constants_of(text)
+    names = {name for kernel in kernels_of(text) for pointer in fit.tensors for name in strides(text, kernel, pointer)}
+    return {int(name) if name.isdigit() else constants.get(name, 0) for name in names}
 
 
 _DIRECTIVE = re.compile(r"^[ \t]*#(?:[^\n\\]|\\\n)*", re.M)
@@ -171,7 +184,7 @@ _WALKED = re.compile(rf"\bfor\s*\([^;]*=\s*0\s*;\s*(\w+)\s*<\s*(\w+)\s*;\s*\1\s*
 
 
 def multiples_of(fit: Fit, text: str) -> list[str]:
-    whole, code = (_DIRECTIVE.sub("", bare(part)) for part in (text, device_text(text)))
+    whole, code = (_DIRECTIVE.sub("", bare(part)) for part in (text, without_host_functions(text)))
     found = [*_CHECKED.findall(whole), *_REFUSED.findall(whole)]
     found += [  # a rest of the division that the text treats needs no condition
         (name, size)
@@ -180,7 +193,10 @@ def multiples_of(fit: Fit, text: str) -> list[str]:
     ]
     found += [(name, size) for _, name, size in _WALKED.findall(code) if not _is_guarded(code, name)]
     sizes = constants_of(text)
-    musts = [(fit.meaning(name), int(size) if size.isdigit() else sizes.get(size, 0)) for name, size in found]
+    named = [
+        (name, size) for name, size in found if name not in sizes
+    ]  # a number of the text is no size of the problem
+    musts = [(fit.meaning(name), int(size) if size.isdigit() else sizes.get(size, 0)) for name, size in named]
     return list(dict.fromkeys(f"{name} % {size} == 0" for name, size in musts if _is_new(fit, name, size)))
 
 

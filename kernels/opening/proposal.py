@@ -1,6 +1,7 @@
 """The proposal of a front matter for an untouched .cu, each part with its source."""
 
 import json
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,9 +12,11 @@ from kernels.build.plain.tokens import bare, line_of
 from kernels.core.sources import C_TYPES, function_of, parameters
 from kernels.errors import ProblemError
 from kernels.opening import host
-from kernels.opening.host import HostLaunch, host_launches, host_words, kernels_of
+from kernels.opening.host import HostLaunch, host_words
+from kernels.opening.launches import OPEN, host_text
 from kernels.opening.matching import LANES, Fit, Meaning, Parameter, plain, with_dtype
 from kernels.opening.names import Names, arguments_of, conditions_of
+from kernels.opening.versions import versions_of
 
 _MALLOC = re.compile(r"\bcudaMalloc(?:Managed|Async)?\s*\(\s*(?:\(void\s*\*\*\)\s*)?&\s*(\w+)\s*,\s*([^;]*?)\)\s*[;)]")
 _ELEMENT = re.compile(r"(?:\*\s*+)?\bsizeof\s*+\(\s*+(\w++)\s*+\)(?:\s*+\*)?")
@@ -122,16 +125,9 @@ class Proposal:
         return [*shown, *(f"unknown: {question}" for question in self.questions)]
 
 
-def launches_of(text: str) -> list[HostLaunch]:
-    """The launches of a file, each once. Without one: its kernels, without grid and block."""
-    found = dict.fromkeys((one.entry, one.args, one.grid, one.block) for one in host_launches(text))
-    listed = [next(o for o in host_launches(text) if (o.entry, o.args, o.grid, o.block) == key) for key in found]
-    if listed:
-        return listed
-    of_grid = re.compile(r"\b(?:this_grid|grid_group)\b")
-    return [
-        HostLaunch(name, "", "", "", (), 0, bool(of_grid.search(host.body_of(text, name)))) for name in kernels_of(text)
-    ]
+def launches_of(text: str, entry: str = "") -> list[HostLaunch]:
+    """The launches of a version of a file, each once (versions.py). entry: a kernel of the version, or ""."""
+    return list(versions_of(text, entry).launches)
 
 
 def parameters_of(text: str, launches: list[HostLaunch]) -> list[Parameter]:
@@ -141,31 +137,27 @@ def parameters_of(text: str, launches: list[HostLaunch]) -> list[Parameter]:
         values = [part.strip() for part in entry.partition("<")[2].rpartition(">")[0].split(",")]
         known = {
             **{found[2] or found[3]: found[1] or found[4] for found in _TYPEDEF.finditer(bare(text))},
-            **dict(zip(_template_parameters(text, function_of(entry)), values)),
+            **dict(zip(template_parameters(text, function_of(entry)), values)),
         }
         found += [with_dtype(Parameter(entry, *pair), known) for pair in parameters(text, entry)]
     if not found:
-        raise ProblemError("The file has no __global__ function with parameters, so it proposes nothing.")
+        names = ", ".join(dict.fromkeys(launch.entry for launch in launches))
+        if not names:
+            raise ProblemError("The file has no __global__ function, so it proposes nothing.")
+        raise ProblemError(
+            f"The file launches {names}, and it shows no parameters of {'it' if len(launches) == 1 else 'them'}. Put "
+            "the header with the kernel next to the file."
+        )
     return found
 
 
 def propose(path: Path, text: str, fit: Fit, launches: list[HostLaunch], said: Mapping[str, str]) -> Proposal:
     """The proposal for a file. said: answers of the user: grid, block, shared_bytes or a parameter's name -> value."""
-    made = Proposal(fit)
+    made, text = Proposal(fit), host_text(text)
     listed = parameters_of(text, launches)
     meaning = _folding(fit, text, listed)
     scratch = scratch_of(text, fit, listed, launches, meaning, said)
-    names = path.stem.replace("_", " ")
-    made.table = {
-        "title": names.capitalize(),
-        "idea": f"a kernel of {path.name}, as it is.",
-        "changed": "nothing.",
-        "costs": "not described.",
-        "limits": "see conditions.",
-        "source": path.name,
-        "family": fit.family,
-        "problem": fit.problem,
-    }
+    made.table = {**words_of(path, fit.family), "problem": fit.problem}
     tensors = ", ".join(dict.fromkeys(fit.tensors.values()))
     made.lines.append(("family", f"{fit.family}, problem {fit.problem}", f"its tensors {tensors}"))
     entries = [_launch(made, text, launch, meaning, scratch.names, said) for launch in launches]
@@ -184,6 +176,19 @@ def propose(path: Path, text: str, fit: Fit, launches: list[HostLaunch], said: M
     return made
 
 
+def words_of(path: Path, family: str) -> dict[str, object]:
+    """The words of a proposal's front matter, and its family."""
+    return {
+        "title": path.stem.replace("_", " ").capitalize(),
+        "idea": f"a kernel of {path.name}, as it is.",
+        "changed": "nothing.",
+        "costs": "not described.",
+        "limits": "see conditions.",
+        "source": path.name,
+        "family": family,
+    }
+
+
 def _by_queries(fit: Fit, grid: object) -> bool:
     """Whether the blocks of a grid divide the queries in x, and nothing but heads elsewhere."""
     queries = dict(fit.shown.intermediates.get("m", ())).get("query", "")
@@ -198,7 +203,7 @@ def _launch(
     listed = [Parameter(launch.entry, *pair) for pair in parameters(text, launch.entry)]
     origin = f"line {launch.line}" if launch.line else "a guess from the kernel's indices"
     instance = _instance(made, text, launch.entry, meaning, said)
-    known = {**arguments_of(launch, [p.name for p in listed], meaning), **instance}
+    known = {**dict(launch.values), **arguments_of(launch, [p.name for p in listed], meaning), **instance}
     names = Names(text, meaning, known, made.fit.allowed)
     values = ", ".join(instance.values())
     called = f"{function_of(launch.entry)}<{values}>" if instance else launch.entry
@@ -269,19 +274,19 @@ def _sizes(text: str, launch: HostLaunch, names: Names, said: Mapping[str, str])
         block = host.block_of(body, number)
         grid = host.grid_of(body, block, number)
         found = {"grid": grid, "block": block}
-    return {key: [part.strip() for part in said[key].split(",")] if key in said else found[key] for key in found}
+    return {key: host.parts(said[key]) if key in said else found[key] for key in found}
 
 
 def _instance(made: Proposal, text: str, entry: str, meaning: Meaning, said: Mapping[str, str]) -> dict[str, str]:
     """A template's parameters -> their values: a problem's macro if both mean one field, else the text's own."""
-    names = _template_parameters(text, function_of(entry))
+    names = template_parameters(text, function_of(entry))
     given = [part.strip() for part in entry.partition("<")[2].rpartition(">")[0].split(",") if part.strip()]
     problem = made.fit.shown
     values = dict[str, str]()
     for number, name in enumerate(names):
         meant = meaning(name)
         macro = next((macro for macro in problem.defines if macro.lower() == meant.lower()), "") if meant else ""
-        value = said.get(name) or macro or (given[number] if number < len(given) else "")
+        value = said.get(name) or macro or (given[number] if number < len(given) and given[number] != OPEN else "")
         if not value and re.search(rf"\b(?:typename|class)\s+{name}\b", host.body_of(text, function_of(entry))):
             value = "float"
         if not value:
@@ -290,7 +295,7 @@ def _instance(made: Proposal, text: str, entry: str, meaning: Meaning, said: Map
     return values
 
 
-def _template_parameters(text: str, kernel: str) -> list[str]:
+def template_parameters(text: str, kernel: str) -> list[str]:
     found = _TEMPLATE.search(bare(host.body_of(text, kernel)))
     listed = found[1].split(",") if found else []
     return [re.findall(r"\w+", part.partition("=")[0])[-1] for part in listed if part.strip()]
@@ -322,6 +327,9 @@ def written(table: dict[str, object]) -> str:
     simple = {key: value for key, value in table.items() if not isinstance(value, dict) and not _is_tables(value)}
     lines += [f"{key} = {_value(value)}" for key, value in simple.items()]
     for key, value in table.items():
+        if isinstance(value, dict) and not all(isinstance(entry, dict) for entry in value.values()):
+            lines += ["", f"[{key}]", *(f"{name} = {_value(held)}" for name, held in value.items())]
+            continue
         for entry in value if _is_tables(value) else ():
             lines += ["", f"[[{key}]]", *(f"{name} = {_value(held)}" for name, held in entry.items())]
         for name, entry in value.items() if isinstance(value, dict) else ():
@@ -336,5 +344,9 @@ def _is_tables(value: object) -> TypeGuard[list[dict[str, object]]]:
 def _value(value: object) -> str:
     if isinstance(value, list):
         return f"[{', '.join(map(_value, value))}]"
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{name} = {_value(held)}' for name, held in value.items())}}}"
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)  # nan, inf and -inf are TOML too
     text = json.dumps(value, ensure_ascii=False)  # a text of JSON is one of TOML
     return text.replace("*/", "* /")

@@ -18,7 +18,7 @@ import torch
 
 from kernels.build import CPU, Mode, build, packages
 from kernels.core.dtypes import element_type
-from kernels.core.launch import Launch, Plan, TensorMap, Texture
+from kernels.core.launch import Launch, Place, Plan, TensorMap, Texture
 from kernels.core.scope import Scope
 from kernels.core.tensors import Tensor
 from kernels.errors import BackendUnavailable, ProblemError
@@ -212,7 +212,7 @@ class _Launcher:
 
         return start
 
-    def _argument(self, argument: str | TensorMap | Texture | np.generic) -> tuple[int, object]:
+    def _argument(self, argument: str | TensorMap | Texture | Place | np.generic) -> tuple[int, object]:
         """(address of the argument's value, its owner)."""
         if isinstance(argument, str):
             return ctypes.addressof(self.addresses) + 8 * self.numbers[argument], self.addresses
@@ -221,6 +221,8 @@ class _Launcher:
             return self.maps[-1].value.ctypes.data, self.maps[-1]
         if isinstance(argument, Texture):
             raise ProblemError(f"The kernel reads {argument.tensor} as a texture. The operators have no textures.")
+        if isinstance(argument, Place):
+            raise ProblemError(f"The kernel takes a pointer into {argument.tensor}. The operators pass whole tensors.")
         value = np.array([argument])
         return value.ctypes.data, value
 

@@ -238,6 +238,8 @@ def summary(kernel: KernelSpec, chosen: Chosen, verdicts: Iterable[Verdict]) -> 
         "likely": [one.as_json() for one in once(evidence)],
         "worst_ratio": max(ratios, default=0.0),
         "worst_share": max((verdict.share for verdict in own), default=0.0),
+        "main": kernel.problem_type.own_word(),
+        "compared": any(verdict.problem is None or verdict.problem.compared for verdict in own),
         "records": sum(verdict.records for verdict in own),
         "cannot_run": chosen.cannot_run,
         "refused": dict(chosen.refused),

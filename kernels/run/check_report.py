@@ -8,7 +8,7 @@ from typing import Any
 
 from kernels.core.tolerance import worst
 from kernels.run.check import TOO_FEW, Verdict
-from kernels.run.facts import NOTHING_LOGGED, of_errors
+from kernels.run.facts import NOT_COMPARED, NOTHING_LOGGED, of_errors
 from kernels.run.wrong.telling import evidence_of, once
 
 FORMAT = 1
@@ -42,7 +42,7 @@ def as_json(backend: str, device: str, summaries: Iterable[dict[str, Any]], verd
     return {key: _finite(value) for key, value in said.items()}
 
 
-def _finite(said: Any) -> Any:
+def _finite(said: object) -> object:
     """JSON has no NaN and no infinity. Each is null."""
     if isinstance(said, dict):
         return {key: _finite(value) for key, value in said.items()}
@@ -63,6 +63,12 @@ def steadily(draw: Callable[[int, int, str], None], seconds: float = 20.0) -> Ca
             print(f"{done} of {of} problems", file=sys.stderr, flush=True)
 
     return progress
+
+
+def show(said: Iterable[str]) -> None:
+    """Prints lines in place of the line of the progress."""
+    print("\r\033[K" if sys.stderr.isatty() else "", end="", file=sys.stderr, flush=True)
+    print("\n".join(said), flush=True)
 
 
 def is_ok(summaries: Iterable[dict[str, Any]], verdicts: Iterable[Verdict]) -> bool:
@@ -112,8 +118,11 @@ def lines(row: dict[str, Any], missed: Iterable[Verdict], device: str, everythin
         found = [f"{tried}, {len(wrong)} wrong, in both builds on {device}"]
     elif not row["enough"]:
         found = [f"{tried}, so {TOO_FEW}"]
+    elif not row["compared"]:
+        found = [f"{tried}, no fault found, in both builds on {device}. {NOT_COMPARED}"]
     else:
         found = [f"{tried}, all agree, in both builds on {device}. {_largest(row)}"]
+    found += [f"  {row['main']}"] if row["main"] else []
     found += [f"  {NOTHING_LOGGED}"] if row["problems"] > failed and not row["records"] else []
     found += [f"  {count} refused: {reason}" for reason, count in row["refused"].items()]
     found += [f"  not run: {reason}" for reason in row["cannot_run"]]

@@ -19,6 +19,10 @@ NOTHING_LOGGED = (
     "no probe logged anything. Add probes (device/probe.cuh), or choose --backend cpu for a kernel in CUDA's own "
     "names. Otherwise a page shows only the tensors."
 )
+NOT_COMPARED = (
+    "No truth is known, so nobody compared its values. A truth is a line of NumPy in its comment, such as "
+    'truth = "x @ y".'
+)
 SECTOR = 32  # bytes
 ROOT = Path(__file__).parents[2]
 
@@ -55,7 +59,8 @@ def of_kernel(spec: KernelSpec) -> dict[str, object]:
 def of_run(run: Run, yardsticks: dict[str, float], race: str = "") -> dict[str, object]:
     """`run`'s report. race: the difference between the thread orders. A run with one is wrong.
 
-    Keys max_abs_error, baseline_max_abs_error: of the output closest to its limit. Key errors: of each output."""
+    Keys max_abs_error, baseline_max_abs_error: of the output closest to its limit, or None for a problem without a
+    truth. Key errors: of each output."""
     request = run.request
     errors = execute.judge(run.max_abs_errors, yardsticks, request.problem)
     return {
@@ -69,9 +74,9 @@ def of_run(run: Run, yardsticks: dict[str, float], race: str = "") -> dict[str, 
         "problem": request.problem.values(),
         "settings": request.constants,
         "scope": asdict(request.scope),
-        "max_abs_error": worst(errors).largest,
-        "baseline_max_abs_error": worst(errors).yardstick,
-        "worst_output": worst(errors).output,
+        "max_abs_error": worst(errors).largest if errors else None,
+        "baseline_max_abs_error": worst(errors).yardstick if errors else None,
+        "worst_output": worst(errors).output if errors else None,
         "errors": of_errors(errors),
         "correct": all(e.ok for e in errors) and not race and not launches.errors(run.faults),
         "race": race,
@@ -95,7 +100,7 @@ def run_lines(run: Run, said: dict[str, Any]) -> list[str]:
     lines = [
         f"{request.kernel.name}: {told}",
         f"{run.provenance} on {run.device}, {run.date}, code {request.kernel.code_hash}",
-        f"{'right' if said['correct'] else 'wrong'}: {misses}",
+        f"{'right' if said['correct'] else 'wrong'}: {misses}" if misses or not said["correct"] else "no fault found",
         *([str(said["race"])] if said["race"] else []),
         *launches.errors(run.faults),
     ]

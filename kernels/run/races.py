@@ -67,8 +67,13 @@ def race(request: Request, arrays: Mapping[str, np.ndarray], late: Mapping[str, 
 
 
 def look_for_race(request: Request) -> str:
-    """`race` for the request's timed build on the CPU, in a worker. If only float64 judges, it lists the wrong outputs
-    of the opposite order."""
+    """`race` for the request's timed build on the CPU, in a worker, and the sentence of `watched`. If only float64
+    judges, it lists the wrong outputs of the opposite order."""
+    faults = () if request.kernel.plain else watched(request)
+    return ". ".join(filter(None, (_of_orders(request), *(fault.text for fault in faults))))
+
+
+def _of_orders(request: Request) -> str:
     try:
         late = late_outputs(request)
     except RunTimeout:

@@ -158,7 +158,7 @@ def seen(path: Path, fields: list[str], versions: Iterator[None]) -> Iterator[st
 
 
 def _first(found: Look) -> list[str]:
-    said = [f"correct: {'yes' if found.is_correct else 'no'}"]
+    said = [f"correct: {_correct(found)}"]
     for facts in found.entries:
         local = f"{facts.stack_bytes:,} bytes of local memory a thread ({facts.spill_bytes:,} bytes spilled)"
         said.append(f"{facts.entry}: {facts.registers} registers, {local}")
@@ -224,7 +224,8 @@ def changes(before: Look, after: Look) -> list[Change]:
         (_first_logged(before, after) or _first_element(before, after) or Change("first value", "", "", False)),
         _of("correct", _correct(before), _correct(after)),
     ]
-    found.append(_of("largest error", *(f"{worst(look.errors).largest:.3g}" for look in (before, after))))
+    if before.errors and after.errors:
+        found.append(_of("largest error", *(f"{worst(look.errors).largest:.3g}" for look in (before, after))))
     for one, other in zip(before.entries, after.entries):
         name = "" if len(after.entries) == 1 else f" of {other.entry}"
         found += [
@@ -254,7 +255,8 @@ def _of(what: str, before: str, after: str) -> Change:
 
 
 def _correct(look: Look) -> str:
-    return "yes" if look.is_correct else f"no: {look.faults[0]}" if look.faults else "no"
+    known = "yes" if look.errors else "no fault found"
+    return known if look.is_correct else f"no: {look.faults[0]}" if look.faults else "no"
 
 
 def _first_logged(before: Look, after: Look) -> Change | None:

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from kernels.build.plain import ptx, ptx_memory, ptx_warp
+from kernels.build.plain import ptx, ptx_memory, ptx_warp, ptx_warpgroup
 from kernels.build.plain.ptx import OPERAND, Instruction, Register, Untaken
 
 _LITERAL = r'(?:R"(?P<end>[^()\\\s]{0,16})\((?:.|\n)*?\)(?P=end)"|"(?:[^"\\\n]|\\.)*"|\'(?:[^\'\\\n]|\\.)*\')'
@@ -23,7 +23,7 @@ _ESCAPES = {"n": "\n", "t": "\t", "r": " ", '"': '"', "\\": "\\", "'": "'"}
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.S)
 _LABEL = re.compile(r"\s*([\w$%]+)\s*:(?!:)")
 _LETTERS = {"r": "32", "l": "64", "h": "16", "f": "f32", "d": "f64", "n": "n", "q": ""}
-RULES = {**ptx.RULES, **ptx_memory.RULES, **ptx_warp.RULES}
+RULES = {**ptx.RULES, **ptx_memory.RULES, **ptx_warp.RULES, **ptx_warpgroup.RULES}
 """The first word of each accepted instruction -> its C++."""
 UNTAKEN = "simt_ptx_untaken_"
 _ROW = re.compile(r'^# \d+ "((?:[^"\\]|\\.)*)"((?: \d)*)$', re.M)

@@ -1,9 +1,8 @@
 """The text that compiles for the CPU. No edit moves a line.
 
-1. The body of a host's function becomes blank: `main`, launches, calls of the CUDA runtime.
-2. `extern __shared__ T s[];` becomes a pointer to the block's dynamic shared memory.
-3. A call after each other `__shared__` array tells the runtime its name, so that each block starts with poison.
-4. `return;` of a kernel notes its line, so that a divergent barrier names it.
+1. `extern __shared__ T s[];` becomes a pointer to the block's dynamic shared memory.
+2. A call after each other `__shared__` array tells the runtime its name, so that each block starts with poison.
+3. `return;` of a kernel notes its line, so that a divergent barrier names it.
 """
 
 import re
@@ -27,23 +26,10 @@ class Arrays:
     dynamic: bool
 
 
-def device_text(text: str) -> str:
-    """The text without host functions, for NVRTC. A text without them stays as it is."""
-    found = tokens(text)
-    edits = []
-    for function in functions(text, found):
-        if not function.on_device:
-            start, end = found[function.first].start, found[function.last].end
-            edits.append((start, end, re.sub(r"[^\n]", " ", text[start:end])))
-    return _applied(text, edits)
+def cpu_text(text: str, more: Sequence[Edit] = ()) -> str:
+    """A text for the CPU, with all edits: of a program, or of device code (device_text).
 
-
-def cpu_text(text: str, whole: bool = False, more: Sequence[Edit] = ()) -> str:
-    """The text for the CPU, with all edits.
-
-    whole: a program, which keeps the functions of the host.
     more: other edits, such as the calls of marks."""
-    text = text if whole else device_text(text)
     found = tokens(text)
     listed, arrays = functions(text, found), shared_arrays(found)
     edits, outside = [*more], list[tuple[int, str]]()
@@ -52,7 +38,9 @@ def cpu_text(text: str, whole: bool = False, more: Sequence[Edit] = ()) -> str:
         if array.dynamic:
             edits.append(_pointer(text, found, array))
             continue
-        edits += [(t.start, t.end, "__align__") for t in found[array.first : array.last] if t.text == "alignas"]
+        declared = found[array.first : array.last]
+        edits += [(t.start, t.end, "__align__") for t in declared if t.text == "alignas"]
+        edits += [(t.start, t.end, "") for t in declared if t.text == "static"]  # __shared__ itself becomes static
         calls = "".join(f' simt_shared_array("{name}", {name});' for name in array.names)
         if inside:
             edits.append((found[array.last].end, found[array.last].end, calls))
@@ -66,7 +54,7 @@ def cpu_text(text: str, whole: bool = False, more: Sequence[Edit] = ()) -> str:
             for token, after in pairwise(found[kernel.body : kernel.last + 1])
             if token.text == "return" and after.text == ";"
         ]
-    return _applied(text, edits)
+    return applied(text, edits)
 
 
 def shared_arrays(found: list[Token]) -> list[Arrays]:
@@ -82,7 +70,10 @@ def shared_arrays(found: list[Token]) -> list[Arrays]:
             last = closing(found, last) + 1 if found[last].text in ("(", "[", "{") else last + 1
         words = [t.text for t in found[first:at]]
         names, depth, angles, before = [], 0, 0, ""
-        for text in [*(t.text for t in found[at + 1 : last]), ";"]:
+        start = at + 1
+        if found[start].text in ("struct", "union", "class"):  # with a body: its name is no array's
+            start = next((closing(found, n) + 1 for n in range(start, last) if found[n].text == "{"), start)
+        for text in [*(t.text for t in found[start:last]), ";"]:
             if depth == 0 and angles == 0 and text in ("[", ",", "=", ";", "{") and re.match(r"[A-Za-z_]\w*$", before):
                 names.append(before)
             if depth == 0:
@@ -115,7 +106,7 @@ def _pointer(text: str, found: list[Token], array: Arrays) -> Edit:
     return start, end, f"{of}* const {name} = reinterpret_cast<{of}*>(simt_dynamic_shared());{lines}"
 
 
-def _applied(text: str, edits: list[Edit]) -> str:
+def applied(text: str, edits: list[Edit]) -> str:
     for start, end, new in sorted(edits, reverse=True):
         text = text[:start] + new + text[end:]
     return text

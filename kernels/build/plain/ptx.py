@@ -17,7 +17,10 @@ class Untaken(Exception):
 
 @dataclass(frozen=True)
 class Register:
-    """A register. cpp: its C++ name. kind: pred, n (a constant), 16, 32, 64 (whole numbers), b16, b32, b64, f32, f64."""
+    """A register.
+
+    cpp: its C++ name.
+    kind: pred, n (a constant), 16, 32, 64 (whole numbers), b16, b32, b64, f32, f64."""
 
     cpp: str
     kind: str
@@ -250,7 +253,8 @@ def _compare(one: Instruction) -> str:
     other = ""
     if combine:
         text = one.operands[3]
-        other = f" {dict(zip(('and', 'or', 'xor'), '&|^'))[combine]} {'!' * text.startswith('!')}{one.read(text.lstrip('!'), 'pred')}"
+        sign = {"and": "&", "or": "|", "xor": "^"}[combine]
+        other = f" {sign} {'!' * text.startswith('!')}{one.read(text.lstrip('!'), 'pred')}"
     elif len(one.operands) != 3:
         raise Untaken(one.name)
     result = one.fresh("pred").cpp

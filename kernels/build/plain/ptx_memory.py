@@ -51,7 +51,8 @@ def _store(one: Instruction) -> str:
     fence = "simt_ptx_fence(); " if "release" in one.parts and "cta" not in one.parts else ""
     read = ", ".join(one.read(text, "" if bits(one.parts[-1]) < 32 else one.parts[-1]) for text in sources)
     at = one.address(0, _shared(one))
-    return f"{fence}const unsigned long long {values}[] = {{{read}}}; simt_ptx_store<{cpp}, {count}, {_order(one)}>({at}, {values});"
+    given = f"const unsigned long long {values}[] = {{{read}}};"
+    return f"{fence}{given} simt_ptx_store<{cpp}, {count}, {_order(one)}>({at}, {values});"
 
 
 _ATOMICS = ("add", "min", "max", "and", "or", "xor", "exch", "inc", "dec", "cas")
@@ -209,7 +210,8 @@ def _mbarrier(one: Instruction) -> str:
     if words[0] in ("test_wait", "try_wait"):
         parity = int("parity" in words)
         waits = int(words[0] == "try_wait")
-        return f"{one.target(0, 'pred')} = simt_ptx_mbarrier_test({one.address(1, True)}, {one.value(2)}, {parity}, {waits});"
+        given = f"{one.address(1, True)}, {one.value(2)}, {parity}, {waits}"
+        return f"{one.target(0, 'pred')} = simt_ptx_mbarrier_test({given});"
     raise Untaken(one.name)
 
 

@@ -5,9 +5,10 @@ from collections.abc import Callable
 
 from kernels.build.plain.ptx import SPECIAL, Instruction, Untaken
 
-_TYPES = {"f16": 0, "bf16": 1, "tf32": 2, "e4m3": 3, "e5m2": 4, "s8": 5, "u8": 6, "f64": 7}
-_SUMS = {"f32": 0, "f16": 1, "s32": 2, "f64": 3}
-_WIDTHS = {"f16": 16, "bf16": 16, "tf32": 32, "e4m3": 8, "e5m2": 8, "s8": 8, "u8": 8, "f64": 64}
+TYPES = {"f16": 0, "bf16": 1, "tf32": 2, "e4m3": 3, "e5m2": 4, "s8": 5, "u8": 6, "f64": 7}
+SUMS = {"f32": 0, "f16": 1, "s32": 2, "f64": 3}
+WIDTHS = {"f16": 16, "bf16": 16, "tf32": 32, "e4m3": 8, "e5m2": 8, "s8": 8, "u8": 8, "f64": 64}
+"""A type of an element, and of a sum -> its number in device/simt/cuda/matrices.h, and the bits of an element."""
 
 
 def _matrix(one: Instruction) -> str:
@@ -29,7 +30,8 @@ def _matrix(one: Instruction) -> str:
         raise Untaken(one.name)
     read = ", ".join(f"(unsigned){one.read(text, 'b32')}" for text in sources)
     values = one.array(4)
-    return f"const unsigned {values}[4] = {{{read}}}; simt_ptx_stmatrix({values}, {count}, {trans}, {one.address(0, True)});"
+    given = f"const unsigned {values}[4] = {{{read}}};"
+    return f"{given} simt_ptx_stmatrix({values}, {count}, {trans}, {one.address(0, True)});"
 
 
 def _movmatrix(one: Instruction) -> str:
@@ -47,14 +49,14 @@ def _product(one: Instruction) -> str:
     rest = [word for word in words[5:] if word not in ("satfinite", "kind::f8f6f4")]
     d, a, b, c = rest
     rows, depth = int(shape[1]), int(shape[2])
-    if c != d or a not in _TYPES or b not in _TYPES or d not in _SUMS or _WIDTHS[a] != _WIDTHS[b]:
+    if c != d or a not in TYPES or b not in TYPES or d not in SUMS or WIDTHS[a] != WIDTHS[b]:
         raise Untaken(one.name)
     fits = {"f64": "f64", "s8": "s32", "u8": "s32"}.get(a)
     if fits and d != fits or not fits and d not in ("f32", "f16") or rows != (8 if a == "f64" else 16):
         raise Untaken(one.name)
-    width = max(32, _WIDTHS[a])
-    counts = [rows * depth * _WIDTHS[a] // width // 32, 8 * depth * _WIDTHS[a] // width // 32]
-    sums = rows * 8 * (16 if d == "f16" else max(32, _WIDTHS[a]) if d == "f64" else 32) // width // 32
+    width = max(32, WIDTHS[a])
+    counts = [rows * depth * WIDTHS[a] // width // 32, 8 * depth * WIDTHS[a] // width // 32]
+    sums = rows * 8 * (16 if d == "f16" else max(32, WIDTHS[a]) if d == "f64" else 32) // width // 32
     lists = [one.listed(n) for n in range(4)]
     if [len(each) for each in lists] != [sums, *counts, sums]:
         raise Untaken(one.name)
@@ -63,7 +65,7 @@ def _product(one: Instruction) -> str:
         f"const unsigned long long {name}[] = {{{', '.join(map(one.read, texts))}}};"
         for name, texts in zip(names[1:], lists[1:])
     ]
-    kind = f"{_TYPES[a]}, {_TYPES[b]}, {_SUMS[d]}, {depth}, {int('satfinite' in words)}"
+    kind = f"{TYPES[a]}, {TYPES[b]}, {SUMS[d]}, {depth}, {int('satfinite' in words)}"
     call = f"unsigned long long {names[0]}[{sums}]; simt_ptx_mma({names[0]}, {', '.join(names[1:])}, {kind});"
     return " ".join([*given, call, *(f"{one.written(text)} = {names[0]}[{n}];" for n, text in enumerate(lists[0]))])
 

@@ -1,10 +1,8 @@
 """The constructs that a plain kernel may not use, each refused with its line and a remedy."""
 
-import re
-from collections.abc import Collection
 from pathlib import Path
 
-from kernels.build.plain.tokens import bare, functions, line_of, tokens
+from kernels.build.plain.tokens import functions, line_of, tokens
 from kernels.errors import BuildError
 
 CUDA = Path(__file__).parents[2] / "device" / "simt" / "cuda"
@@ -13,7 +11,8 @@ CUDA_HEADERS = (
     *("cuda.h", "cuda_runtime.h", "cuda_runtime_api.h", "device_launch_parameters.h", "device_functions.h"),
     *("vector_types.h", "math_constants.h", "cuda_fp16.h", "cuda_bf16.h", "cuda_fp8.h", "mma.h", "cuda_pipeline.h"),
     *("cooperative_groups.h", "cooperative_groups/reduce.h", "cooperative_groups/memcpy_async.h"),
-    "cuda/pipeline",
+    *("cuda/pipeline", "cuda/barrier", "cub/cub.cuh", "cub/block/block_reduce.cuh", "cub/block/block_scan.cuh"),
+    *("cub/block/block_load.cuh", "cub/block/block_store.cuh", "cub/warp/warp_reduce.cuh", "cub/warp/warp_scan.cuh"),
 )
 STANDARD_HEADERS = (
     *("assert.h", "float.h", "limits.h", "math.h", "stddef.h", "stdint.h", "stdio.h", "stdlib.h", "string.h"),
@@ -27,8 +26,6 @@ HOST_HEADERS = (
 )
 """For functions of the host, which no build compiles."""
 
-
-_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(?:<([^>\n]*)>|"([^"\n]*)")', re.M)
 _LAUNCH = (
     "it launches a kernel in device code. Write probes and children by hand (kernels/launches.md), or launch from the "
     "host"
@@ -39,6 +36,7 @@ _WORDS = {
     "tex1Dfetch": "textures are not known here. Read the array itself",
     "tex2D": "textures are not known here. Read the array itself",
     "surf2Dwrite": "surfaces are not known here. Write the array itself",
+    "block_tile_memory": "tiles of several warps are not known here. Use tiles of at most 32 threads",
     "cluster_group": "clusters are not known here. Use one block",
     "this_cluster": "clusters are not known here. Use one block",
 }
@@ -50,37 +48,11 @@ def check(name: str, text: str) -> None:
         raise BuildError(f"{name} line {line_of(text, at)}: {reason}.")
 
 
-def headers(name: str, text: str, own: Collection[str]) -> list[tuple[int, int, str]]:
-    """(start, end, header) of each include of a header that is none of the kernel's own files.
-
-    Raises BuildError for a header of the shim."""
-    listed = [(found.start(), found.end(), found[1] or found[2]) for found in _includes(text) if found[2] not in own]
-    for start, _, header in listed:
-        if reason := _of_header(header):
-            raise BuildError(f"{name} line {line_of(text, start)}: {reason}.")
-    return listed
-
-
-def _includes(text: str) -> list[re.Match[str]]:
-    code = bare(text)
-    return [found for found in _INCLUDE.finditer(text) if code[found.start() + found[0].index("#")] == "#"]
-
-
 def _found(text: str) -> list[tuple[int, str]]:
     found = tokens(text)
-    listed = [(f.start(1), _of_header(f[1])) for f in _includes(text) if f[1] is not None]
-    reasons = [(at, reason) for at, reason in listed if reason]
-    reasons += [(token.start, _WORDS[token.text]) for token in found if token.text in _WORDS]
+    reasons = [(token.start, _WORDS[token.text]) for token in found if token.text in _WORDS]
     for function in functions(text, found):
         inside = found[function.body : function.last] if function.on_device else []
         launches = [token for token in inside if token.text == "<<<"]
         reasons += [(t.start, _LAUNCH) for t in launches]
     return reasons
-
-
-def _of_header(name: str) -> str:
-    if name in CUDA_HEADERS or name in STANDARD_HEADERS or name in HOST_HEADERS:
-        return ""
-    return (
-        f"it includes <{name}>, which is not among CUDA's own headers here. Write the part that it needs into the file"
-    )

@@ -20,7 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from kernels.build import cache, child, cpp
-from kernels.build.plain import assembly, lines, refusals, watching
+from kernels.build.plain import assembly, includes, lines, refusals, watching
+from kernels.build.plain.device import device_texts, words_of
 from kernels.build.plain.edits import cpu_text
 from kernels.build.plain.refusals import CUDA, CUDA_HEADERS
 from kernels.build.plain.tokens import bare
@@ -262,7 +263,7 @@ _RUNTIME = (
 )
 _COMPILER = (
     r"_GLOBAL_OFFSET_TABLE_|__dso_handle|__cxa_(?:atexit|pure_virtual|guard_\w+)|__stack_chk_fail|__gxx_personality_v0"
-    r"|_Unwind_Resume|_ZNSt8ios_base4Init[CD]1Ev|_ZSt\d+__throw_\w+|_ZSt9terminatev|__(?:mul|div|mod|udiv|umod|float|fix)\w*[tsdh]i\w*|__\w+[hs]f2?|__(?:extend|trunc)[hsd]f[hsd]f2|abort|_ZTV\w+"
+    r"|_Unwind_Resume|_ZNSt8ios_base4Init[CD]1Ev|_ZSt\d+__throw_\w+|_ZSt9terminatev|__(?:mul|div|mod|udiv|umod|float|fix)\w*[tsdh]i\w*|__\w+[hs]f2?|__(?:extend|trunc)[a-z]+2|abort|_ZTV\w+"
 )
 ALLOWED = re.compile(rf"(?:(?:{_MATH})[fl]?|__(?:{_MATH})[fl]?_finite|{_RUNTIME}|{_COMPILER})$")
 SECONDS = 60.0  # for a tool of binutils
@@ -341,29 +342,36 @@ class Toolchain(cpp.Toolchain):
             (sources / "cuda" / name).parent.mkdir(parents=True, exist_ok=True)
             (sources / "cuda" / name).write_text(text)
         names, included = [name for name, _ in spec.files], dict[str, None]()
+        device = dict(device_texts(spec.files, words_of(spec)))
         end = secrets.token_hex(8)
         quiet, watch = marks = tuple(f"{name}_{end}" for name in watching.MARKS)
         for name, text in spec.files:
-            refusals.check(name, text)
+            includes.check(name, text, device[name], names)
+            refusals.check(name, device[name])
             check_text(name, text)
-            headers = refusals.headers(name, text, names)
-            included |= dict.fromkeys(header for *_, header in headers)
+            included |= dict.fromkeys(one.header for one in includes.includes(text, names) if one.is_known)
             calls = watching.edits(spec, name, (quiet, watch)) if self.instrumented else []
-            more = [*calls, *((first, last, "") for first, last, _ in headers)]
-            (sources / name).write_text(cpu_text(text, more=more))
+            more = [*calls, *includes.edits(text, names, keeps_known=False)]
+            (sources / name).write_text(cpu_text(device[name], more=more))
         if any(re.search(r"\b(?:__)?asm(?:__)?\b", text) for _, text in spec.files):
             included["ptx.h"] = None
         (sources / "unit.cpp").write_text(_unit(spec, included, marks))
         unit, library = sources / "unit.o", folder / f"{spec.name}{self.suffix}"
         preprocessed_text = sources / "unit.ii"
         made = [f"-I{sources / 'cuda'}", "-x", "c++", "-E", str(sources / "unit.cpp"), "-o", str(preprocessed_text)]
-        cpp.compiled(spec, [*self.command, *options, *made], sources)
+        try:
+            cpp.compiled(spec, [*self.command, *options, *made], sources)
+        except BuildError as error:
+            raise includes.explained(error, spec.files) from None
         made_text, launches = preprocessed_text.read_text(errors="replace"), len({t.entry for t in spec.launch_texts})
         made_text, untaken = assembly.translated(made_text, {str(sources / name) for name in names})
         check(made_text, names, sources, marks, launches)
         preprocessed_text.write_text(made_text)
         made = [*options, "-fPIC", "-fvisibility=hidden", "-x", "c++-cpp-output", str(preprocessed_text)]
-        log = self.made(spec, made, ["-c", "-o", str(unit)], sources, made_text)
+        try:
+            log = self.made(spec, made, ["-c", "-o", str(unit)], sources, made_text)
+        except BuildError as error:
+            raise includes.explained(error, spec.files) from None
         close(spec, unit, untaken)
         linked = [*self.command, *self.linker, "-shared", "-Wl,-z,defs", str(unit), str(self.runtime())]
         linked += ["-o", str(library), "-ldl"]

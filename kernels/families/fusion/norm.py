@@ -47,6 +47,7 @@ class AddNormProblem(Problem):
         "hidden": ("cols", "columns", "hiddensize", "d", "dim"),
         "eps": ("epsilon",),
     }
+    signs: ClassVar[tuple[str, ...]] = (r"sqrt",)
     vectors: ClassVar[tuple[str, ...]] = ("weight",)  # the tensors [hidden]
     eps: ClassVar[float] = 1e-6
 

@@ -25,7 +25,7 @@ from kernels.core.problem import Case, Head, Problem, Size, Sweeps, Work, check_
 from kernels.core.spec import KernelSpec
 from kernels.core.tensors import Role, Tensor
 from kernels.errors import PeerUnavailable, ProblemError
-from kernels.families.attention import SCALES
+from kernels.families.attention import EXPONENTIAL, SCALES
 from kernels.families.paged.fields import (
     BLOCK_SIZES,
     DTYPES,
@@ -114,6 +114,8 @@ class PagedProblem(Problem):
     cache_use: ClassVar[CacheUse | None] = CacheUse("attend")
     picture: ClassVar[Mapping[str, str]] = {"q": "Q", "k_cache": "K", "v_cache": "V", "o": "O"}
     spellings: ClassVar[Mapping[str, tuple[str, ...]]] = SPELLINGS
+    optional: ClassVar[tuple[str, ...]] = ("alibi_slopes",)
+    signs: ClassVar[tuple[str, ...]] = EXPONENTIAL
     remedy: ClassVar[str] = "Choose shorter contexts, fewer sequences or fewer heads."
     derived_fields: ClassVar[Mapping[str, Callable[[Any, int], dict[str, object]]]] = {
         "seq_len": lambda problem, length: {"context_lens": (length,) * problem.num_seqs},

@@ -19,7 +19,7 @@ from typing import TypeVar, TypeVarTuple, Unpack
 import numpy as np
 
 from kernels.build import CPU, Build, cpp_compiler, folders
-from kernels.core.launch import Launch, Plan, TensorMap, Texture
+from kernels.core.launch import Launch, Place, Plan, TensorMap, Texture
 from kernels.core.scope import Scope
 from kernels.core.sources import symbol_of
 from kernels.core.streams import last_order
@@ -211,7 +211,7 @@ def arguments_of(step: Launch, plan: Plan, arrays: dict[str, np.ndarray]) -> lis
 
 
 def _argument(
-    argument: str | TensorMap | Texture | np.generic, plan: Plan, arrays: dict[str, np.ndarray]
+    argument: str | TensorMap | Texture | Place | np.generic, plan: Plan, arrays: dict[str, np.ndarray]
 ) -> np.generic:
     if isinstance(argument, TensorMap):  # as driver.tensor_map: 128 bytes by value, the innermost dimension first
         tensor = plan.tensor(argument.tensor)
@@ -226,6 +226,8 @@ def _argument(
         return np.frombuffer(bytes(encoded), f"V{ctypes.sizeof(encoded)}")[0]
     if isinstance(argument, Texture):  # a texture object of the shim is the address of its texels
         return _pointer(arrays[argument.tensor])
+    if isinstance(argument, Place):
+        return _pointer(arrays[argument.tensor]) + np.uint64(argument.offset)
     return _pointer(arrays[argument]) if isinstance(argument, str) else argument
 
 

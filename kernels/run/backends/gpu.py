@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kernels.build import Build, nvrtc, packages
-from kernels.core.launch import Launch, Plan, TensorMap, Texture
+from kernels.core.launch import Launch, Place, Plan, TensorMap, Texture
 from kernels.core.scope import Scope
 from kernels.core.streams import Step
 from kernels.core.tensors import Initial
@@ -278,13 +278,17 @@ def arguments(plan: Plan, step: Launch, on_gpu: Mapping[str, "cupy.ndarray"]) ->
     return tuple(_argument(plan, a, on_gpu) for a in step.args)
 
 
-def _argument(plan: Plan, arg: str | TensorMap | Texture | np.generic, on_gpu: Mapping[str, "cupy.ndarray"]) -> object:
+def _argument(
+    plan: Plan, arg: str | TensorMap | Texture | Place | np.generic, on_gpu: Mapping[str, "cupy.ndarray"]
+) -> object:
     """An argument for CuPy: arrays by pointer, texture objects, tensor maps and structs by value as one-element void
     arrays."""
     if isinstance(arg, str):
         return on_gpu[arg]
     if isinstance(arg, TensorMap):
         return driver.tensor_map(plan.tensor(arg.tensor), arg, on_gpu[arg.tensor].data.ptr)
+    if isinstance(arg, Place):
+        return np.uint64(on_gpu[arg.tensor].data.ptr + arg.offset)
     if isinstance(arg, Texture):
         return texture_of(on_gpu[arg.tensor], plan.tensor(arg.tensor), arg.dimensions)
     return np.array([arg]) if isinstance(arg, np.void) else arg

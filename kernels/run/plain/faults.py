@@ -24,6 +24,7 @@ STOPS = (
     ("race: ", "race"),
     ("missing wait: ", "missing wait"),
     ("illegal address", "out of bounds"),
+    ("missing wait", "missing wait"),
     ("is not aligned", "misaligned access"),
     ("the first value without a number", "no number"),
     ("time limit is over", "endless loop"),
@@ -61,12 +62,18 @@ class Fault:
 
 @dataclass(frozen=True)
 class Region:
-    """A tensor or a shared array. shape: of a tensor, or () for a shared array. element: its bytes."""
+    """A tensor or a shared array.
+
+    shape: of a tensor, or () for a shared array.
+    element: its bytes.
+    reach: the bytes up to the end of the farthest access. written: whether the kernel stored into it."""
 
     name: str
     shared: bool
     element: int
     shape: tuple[int, ...] = ()
+    reach: int = 0
+    written: bool = False
 
     def index(self, offset: int) -> tuple[int, ...]:
         flat = offset // max(1, self.element)

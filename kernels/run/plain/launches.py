@@ -30,7 +30,7 @@ LOG = np.dtype(
 """struct LogRow of device/simt/cuda/places.h."""
 
 
-REGION = np.dtype([("name", "S120"), ("is_shared", "<u4"), ("element", "<u4")])
+REGION = np.dtype([("name", "S120"), ("is_shared", "<u4"), ("element", "<u4"), ("reach", "<u8"), ("is_written", "<u8")])
 """struct RegionRow of device/simt/cuda/runtime.cpp."""
 REGIONS, FINDINGS, PRINTED = 256, 2**14, 4096  # the most regions, findings, and printed bytes of a run
 _held: dict[Path, Memory] = {}  # a library -> memory that it points to
@@ -103,8 +103,8 @@ def launch(
         count = ends[0].result & 0xFFFFFFFF
         findings, named = found[0][:count], found[1][: ends[1].result & 0xFFFFFFFF]
         regions = [
-            Region(name, bool(shared), int(element), () if shared else shapes.get(name, ()))
-            for name, shared, element in ((row["name"].decode(), row["is_shared"], row["element"]) for row in named)
+            Region(name, bool(shared), int(element), () if shared else shapes.get(name, ()), int(reach), bool(written))
+            for name, shared, element, reach, written in ((row["name"].decode(), *row.tolist()[1:]) for row in named)
         ]
         faults = [of_finding(finding, lines, regions) for finding in findings]
         if count > len(findings):

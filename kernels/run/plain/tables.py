@@ -11,7 +11,7 @@ from kernels.build.plain.edits import dynamic_names
 from kernels.build.plain.lines import LINE_BITS
 from kernels.build.plain.tokens import line_of_kernel
 from kernels.core.distinct import distinct
-from kernels.core.launch import Plan
+from kernels.core.launch import Place, Plan
 from kernels.core.scope import Scope
 from kernels.core.spec import KernelSpec
 from kernels.errors import RunError
@@ -83,7 +83,9 @@ def _launch(probed: Probed, number: int, kernel: KernelSpec, plan: Plan) -> pa.T
     identity = (rows["place"].astype(np.uint64) << np.uint64(16)) | (rows["region"].astype(np.uint64) << np.uint64(8))
     kinds, place = np.unique(identity | rows["what"], return_inverse=True)
     step, arrays = plan.launches[number], dynamic_names(kernel.files)
-    found = {("global", arg): name for name, arg in zip(kernel.symbols(step.entry), step.args) if isinstance(arg, str)}
+    given = zip(kernel.symbols(step.entry), (a.tensor if isinstance(a, Place) else a for a in step.args))
+    named = ((name, arg) for name, arg in given if kernel.tensor_of_symbol.get(name.removesuffix("_gmem")) == arg)
+    found = {("global", str(arg)): name for name, arg in named}
     symbols = found | ({("shared", DYNAMIC): arrays[0]} if len(arrays) == 1 else {})
     listed = [_site(probed, symbols, marks, int(k) >> 16, int(k) >> 8 & 255, int(k) & 255) for k in kinds]
     # Each launch has the same columns: those of all marks, then its own sites.

@@ -12,6 +12,7 @@ from kernels.run.wrong.found import Found, Reason, all_match, exponentials, soft
 
 TILES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 FITTED_ROWS = 8
+FINITE = (-10_000, -1_000, -100, -50, -20, -10, -50_000, -65_504, -100_000, -1_000_000)  # usual scores of masked keys
 MOST_SUMMED = 2**16  # scores of a head for which sums in 16 bits are tried
 Answer = Callable[[Head], np.ndarray]
 
@@ -67,9 +68,16 @@ def _masks(found: list[Found]) -> Iterator[tuple[str, str, Answer]]:
         yield "mask", early, _with_keys(lambda head: _shifted(-1, head) | (_numbers(head) == 0) & head.seen)
         everything = "All queries see all keys. The mask is missing."
         yield "mask", everything, _with_keys(lambda head: np.ones_like(head.seen))
+        for score in FINITE:
+            finite = f"Masked keys have the score {score:,}. A row whose scores are lower sees them. Use -inf."
+            yield "mask", finite, partial(_finite_mask, score)
     else:
         causal = "Queries do not see the keys after their own, and this problem has no mask."
         yield "mask", causal, _with_keys(_causal)
+
+
+def _finite_mask(score: float, head: Head) -> np.ndarray:
+    return softmax(np.where(head.seen, head.scores, score), np.ones_like(head.seen)) @ head.values
 
 
 def _causal(head: Head) -> np.ndarray:
@@ -197,7 +205,7 @@ def _summed(dtype: str, chains: int, fused: bool, head: Head) -> np.ndarray:
         for dim in range(head.rows.shape[1]):
             product = head.rows[:, dim, None] * head.columns[None, :, dim]
             product = product if fused else product.astype(kind).astype(np.float64)
-            sums[dim % chains] = (product + sums[dim % chains].astype(np.float64)).astype(kind)
+            sums[dim % chains] = (product + sums[dim % chains]).astype(np.float32).astype(kind)
         dots = head.rows @ head.columns.T
         scale = float((head.scores * dots).sum() / max((dots * dots).sum(), 1e-300))
         return softmax(scale * sums.astype(np.float64).sum(axis=0), head.seen) @ head.values

@@ -12,7 +12,7 @@ from kernels import catalog
 from kernels.core.cases import sample
 from kernels.core.problem import Case
 from kernels.errors import ProblemError
-from kernels.opening import command, host, matching, proposal
+from kernels.opening import command, host, matching, program, proposal
 from kernels.opening.names import multiples_of, translated
 from kernels.run import execute
 from kernels.run.check import check_case
@@ -80,16 +80,38 @@ def test_a_program_runs_whole_and_its_launch_becomes_a_problem(tmp_path, capsys)
 
 def test_an_unknown_part_is_a_question_and_nothing_is_written(tmp_path, capsys):
     source = tmp_path / "tiled.cu"
-    source.write_text("__global__ void f(const float* q, const float* k, float* o, int tiles) { o[0] = q[0] * k[0]; }")
+    source.write_text(
+        "__global__ void f(const float* q, const float* k, const float* v, float* o, int tiles) {\n"
+        "  o[0] = expf(q[0] * k[0]) * v[0];\n}\n"
+    )
     assert command_line.main(["open", str(source), "--out", str(tmp_path / "new.cu")]) == 1
     assert "unknown: int tiles of f. Say it with --say tiles=EXPRESSION" in capsys.readouterr().out
     assert not (tmp_path / "new.cu").exists()
 
 
-def test_pointers_without_a_problem_are_refused_with_their_names():
-    text = "__global__ void add(const float* left, float* right) { right[0] = left[0]; }"
-    with pytest.raises(ProblemError, match="No problem fits the pointers float. left, float. right"):
-        command._fit(proposal.parameters_of(text, proposal.launches_of(text)))
+@pytest.mark.parametrize(
+    ("pointers", "body", "family"),
+    [
+        ("const float* left, float* right", "right[0] = left[0];", None),
+        ("const float* x, float* y", "y[0] = rsqrtf(x[0]);", None),  # no RMSNorm has these two tensors only
+        ("const float* x, float* o", "o[0] = x[0];", None),
+        ("const float* q, const float* k, const float* v, float* o", "o[0] = q[0] * k[0] * v[0];", None),
+        ("const float* q, const float* k, const float* v, float* o", "o[0] = expf(q[0] * k[0]) * v[0];", "dense"),
+    ],
+)
+def test_a_family_fits_by_all_its_inputs_and_the_signs_of_its_text(pointers, body, family):
+    text = f"__global__ void f({pointers}) {{ {body} }}"
+    fit = command._fit(text, proposal.parameters_of(text, proposal.launches_of(text)), {})
+    assert (fit.family if fit else None) == family
+
+
+def test_an_answer_chooses_the_family_and_one_that_does_not_fit_is_refused():
+    text = "__global__ void f(const float* x, float* y) { y[0] = x[0]; }"
+    listed = proposal.parameters_of(text, proposal.launches_of(text))
+    assert command._fit(text, listed, {"family": "fusion/norm"}).problem == "norm"
+    assert command._fit(text, listed, {"family": "free"}) is None
+    with pytest.raises(ProblemError, match="family=dense does not fit the pointers float. x, float. y"):
+        command._fit(text, listed, {"family": "dense"})
 
 
 @pytest.mark.parametrize(
@@ -122,12 +144,12 @@ def test_launches_are_read_with_templates_variables_and_cooperative_calls():
     )
     one, two = host.host_launches(text)
     assert (one.entry, one.grid, one.block, one.shared, one.args, one.line) == (
-        *("f<64>", "grid", "dim3(32, 4)", "16"),
+        *("f<64>", "dim3((N + 3) / 4, 2)", "dim3(32, 4)", "16"),
         ("o",),
         5,
     )
     assert (two.entry, two.grid, two.block, two.args, two.cooperative) == ("g", "8", "64", ("o", "n"), True)
-    assert host.program_text(text).count("\n") == text.count("\n")
+    assert program.program_text(text).count("\n") == text.count("\n")
 
 
 def test_a_program_without_an_end_names_its_limit(tmp_path, monkeypatch):
@@ -220,7 +242,7 @@ def test_a_tiled_kernel_with_row_sums_is_dense_with_its_tile_counts():
 
 
 HALVES = """#include <cuda_fp16.h>
-__global__ void f(const half* q, const half* k, const half* v, half* OUT, int seqlen) {}
+__global__ void f(const half* q, const half* k, const half* v, half* OUT, int seqlen) { hexp(q[0]); }
 """
 
 
@@ -245,7 +267,7 @@ def test_an_output_that_no_launch_takes_is_not_judged(tmp_path, capsys):
 WALK = """#define TILE 32
 __global__ void attention(const float* Q, const float* K, const float* V, float* O, int N, int head_dim, float scale) {
   BODY
-  O[threadIdx.x] = Q[0] * K[0] * V[0];
+  O[threadIdx.x] = expf(Q[0] * K[0]) * V[0];
 }
 void run() { attention<<<N, 32>>>(q, k, v, o, N, head_dim, scale); }
 """
@@ -268,7 +290,7 @@ void run() { attention<<<N, 32>>>(q, k, v, o, N, head_dim, scale); }
 )
 def test_a_text_without_a_rest_proposes_the_condition_for_multiples(body, must):
     text = WALK.replace("BODY", body)
-    fit = command._fit(proposal.parameters_of(text, proposal.launches_of(text)))
+    fit = command._fit(text, proposal.parameters_of(text, proposal.launches_of(text)), {})
     assert multiples_of(fit, text) == must
 
 

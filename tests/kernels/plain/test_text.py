@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from kernels.build.plain import assembly, refusals
-from kernels.build.plain.edits import cpu_text, device_text
+from kernels.build.plain.device import device_text
+from kernels.build.plain.edits import cpu_text
 from kernels.core import frontmatter
 from kernels.errors import BuildError, FrontMatterError
 
@@ -20,7 +21,6 @@ KERNEL = """__global__ void k(float* o) {
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("#include <cutlass/cutlass.h>\n" + KERNEL, "k.cu line 1: it includes <cutlass/cutlass.h>"),
         (KERNEL.replace("BODY", "other<<<1, 32>>>(o);"), "k.cu line 2: it launches a kernel in device code"),
         (KERNEL.replace("BODY", "auto g = cg::coalesced_threads();"), "k.cu line 2: coalesced groups"),
     ],
@@ -44,6 +44,7 @@ def test_the_guide_lists_the_accepted_inline_ptx_and_a_comment_is_no_construct()
         ("extern __shared__ float s[];", "float* const s = reinterpret_cast<float*>(simt_dynamic_shared());"),
         ("extern __shared__ __align__(16) unsigned char s[];", "unsigned char* const s = "),
         ("__shared__ float a[4][8], b;", '__shared__ float a[4][8], b; simt_shared_array("a", a);'),
+        ("__shared__ union { float f; int i; } u;", 'i; } u; simt_shared_array("u", u);'),
         ("if (o) return;", "if (o) { simt_leave_here(); return; }"),
     ],
 )

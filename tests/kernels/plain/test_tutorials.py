@@ -50,10 +50,8 @@ def test_a_tutorial_passes_the_check_logs_its_accesses_and_compiles_for_a_gpu(pa
 def test_the_ptx_of_the_timed_build_is_that_of_the_given_text(path, tmp_path, monkeypatch):
     request = _request(path)
     kernel = request.kernel
-    if any("<<<" in text for _, text in kernel.files):
-        monkeypatch.setattr(nvrtc, "device_text", _without_launches)
-    else:
-        monkeypatch.setattr(nvrtc, "device_text", str)
+    edit = _without_launches if any("<<<" in text for _, text in kernel.files) else str
+    monkeypatch.setattr(nvrtc, "device_texts", lambda files, _: [(name, edit(text)) for name, text in files])
     toolchain = nvrtc.Toolchain("sm_90a", plain=True)
     defines = own_defines(kernel, request.defines)
     toolchain.compile(kernel, [*(f"-D{name}={v}" for name, v in sorted(defines.items())), *toolchain.options], tmp_path)

@@ -43,7 +43,8 @@ struct ThreadCopy {  // by cp.async
   Written written;
   ThreadCopy* before;
 };
-static void land(const ThreadCopy& copy) { memcpy(copy.to, copy.from, copy.bytes), memset(copy.to + copy.bytes, 0, copy.zeros); }
+static void land(const ThreadCopy& copy) { memcpy(copy.to, copy.from, copy.bytes), memset(copy.to + copy.bytes,
+    0, copy.zeros); }
 static void start_copy(char* to, const char* from, unsigned bytes, unsigned zeros, void* pc) {
   Own& me = own[current->linear];
   const Written written = begin_copy(to, from, bytes, zeros, pc);
@@ -94,7 +95,7 @@ struct BlockBarriers {
   Numbered numbered[16];
 };
 static BlockBarriers barriers;
-enum class For : uint8_t { GRID, SHARED, NUMBER };
+enum class For : uint8_t { GRID, SHARED, NUMBER, GROUP };
 struct Wait { For what; unsigned which; };
 static Wait waits[THREADS_MAX];
 
@@ -200,6 +201,10 @@ static void explain_waits(Text& text) {
     add_threads(text, is);
     text.add(" at barrier %u, to which %u of %u threads came; ", number, barriers.numbered[number].arrived,
              barriers.numbered[number].count);
+  }
+  for (unsigned group = 0; group < THREADS_MAX / 128; ++group) {
+    const auto is = [group](unsigned i) { return waits_for(i, For::GROUP, group); };
+    if (any_thread(is)) add_threads(text, is), text.add(" at wgmma for the rest of their warpgroup; ");
   }
   text.add("%u of %u threads have left", done, threads);
 }

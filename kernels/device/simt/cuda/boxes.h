@@ -27,7 +27,8 @@ static std::vector<Piece> pieces_of(const TensorMap& map, const unsigned long lo
       from += c * (int64_t)map.strides[d];
     }
     for (unsigned byte = 0; byte < row; byte += span, to += span) {
-      const uintptr_t offset = origin + to, moved = map.swizzle ? offset ^ (offset >> 7 & (map.swizzle / 16 - 1)) << 4 : offset;
+      const uintptr_t offset = origin + to,
+          moved = map.swizzle ? offset ^ (offset >> 7 & (map.swizzle / 16 - 1)) << 4 : offset;
       for (unsigned part = 0; part < span; part += width) {
         const int64_t c = (int)at[0] + (int64_t)(byte + part) / width;
         const bool has = inside && c >= 0 && c < map.sizes[0];
@@ -60,7 +61,8 @@ void simt_box_load(void* to, const void* map_at, const unsigned long long* at, i
   if (offset_of(to) % 128) die("a box to offset %u of shared memory, which is no multiple of 128", offset_of(to));
   start_bulk(find_barrier(barrier, "a box"), pieces_of(map, at, (char*)to, true), bytes, {file, line}, pc);
 }
-void simt_box_store(const void* map_at, const unsigned long long* at, int dimensions, const void* from, const char* file,
+void simt_box_store(const void* map_at, const unsigned long long* at, int dimensions, const void* from,
+    const char* file,
                     unsigned line, void* pc) {
   collective(pc, file, line);
   const TensorMap map = map_of(map_at, dimensions);

@@ -40,18 +40,31 @@ void simt_copies_arrive(void* barrier, int noinc, const char* file, unsigned lin
 void simt_mbarrier_init(void* at, unsigned arrivals, const char* file, unsigned line, void* pc);
 uint64_t simt_mbarrier_arrive(void* at, unsigned count, unsigned bytes, const char* file, unsigned line, void* pc);
 bool simt_mbarrier_test(void* at, uint64_t phase, int parity, int waits, const char* file, unsigned line, void* pc);
+void simt_mbarrier_drop(void* at, const char* file, unsigned line, void* pc);
+void simt_barrier_copy(void* to, const void* from, unsigned bytes, void* barrier, const char* file,
+    unsigned line, void* pc);
 void simt_named_barrier(unsigned number, unsigned count, int waits, const char* file, unsigned line, void* pc);
-void simt_bulk_load(void* to, const void* from, unsigned bytes, void* barrier, const char* file, unsigned line, void* pc);
+void simt_bulk_load(void* to, const void* from, unsigned bytes, void* barrier, const char* file, unsigned line,
+    void* pc);
 void simt_bulk_store(void* to, const void* from, unsigned bytes, const char* file, unsigned line, void* pc);
 void simt_box_load(void* to, const void* map, const unsigned long long* at, int dimensions, void* barrier,
                    const char* file, unsigned line, void* pc);
 void simt_box_store(const void* map, const unsigned long long* at, int dimensions, const void* from, const char* file,
                     unsigned line, void* pc);
+// Products of a warpgroup (products.h). The operand's descriptors, or A from registers
+void simt_wgmma(unsigned long long* d, const unsigned long long* a, unsigned long long a_at, unsigned long long b_at,
+                unsigned flags, unsigned types, unsigned columns, const char* file, unsigned line, void* pc);
+void simt_wgmma_fence(const char* file, unsigned line, void* pc);
+void simt_wgmma_commit(const char* file, unsigned line, void* pc);
+void simt_wgmma_wait(unsigned open, const char* file, unsigned line, void* pc);
 // Matrices of a warp (matrices.h)
-void simt_load_matrices(unsigned* words, int count, int trans, const void* row, const char* file, unsigned line, void* pc);
-void simt_store_matrices(const unsigned* words, int count, int trans, void* row, const char* file, unsigned line, void* pc);
+void simt_load_matrices(unsigned* words, int count, int trans, const void* row, const char* file,
+    unsigned line, void* pc);
+void simt_store_matrices(const unsigned* words, int count, int trans, void* row, const char* file,
+    unsigned line, void* pc);
 unsigned simt_turn_matrix(unsigned word, const char* file, unsigned line, void* pc);
-void simt_mma(unsigned long long* d, const unsigned long long* a, const unsigned long long* b, const unsigned long long* c,
+void simt_mma(unsigned long long* d, const unsigned long long* a, const unsigned long long* b,
+    const unsigned long long* c,
               unsigned types, int depth, const char* file, unsigned line, void* pc);
 void simt_quiet(int on);  // a mark's own accesses leave no record
 void simt_log_value(unsigned number, float value, const long long* keys, unsigned count, void* pc);

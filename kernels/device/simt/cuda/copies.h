@@ -55,6 +55,13 @@ uint64_t simt_mbarrier_arrive(void* at, unsigned count, unsigned bytes, const ch
   if (count) end_phase_if_over(barrier);
   return phase;
 }
+// An arrival, and one fewer in each later phase
+void simt_mbarrier_drop(void* at, const char* file, unsigned line, void* pc) {
+  collective(pc, file, line);
+  MBarrier& barrier = find_barrier(at, "an arrival");
+  if (barrier.arrivals > 1) --barrier.arrivals;
+  simt_mbarrier_arrive(at, 1, 0, file, line, pc);
+}
 // Whether the phase of a token, or of a parity, is over
 bool simt_mbarrier_test(void* at, uint64_t phase, int parity, int waits, const char* file, unsigned line, void* pc) {
   collective(pc, file, line);
@@ -75,7 +82,8 @@ void simt_named_barrier(unsigned number, unsigned count, int waits, const char* 
   if (number > 15) die("barrier %u; they are numbered 0 to 15", number);
   if (!count) count = (threads + 31) / 32 * 32;
   if (count % 32 || count > (threads + 31) / 32 * 32)
-    die("barrier %u with %u threads: it takes whole warps, and no more than the block's %u threads", number, count, threads);
+    die("barrier %u with %u threads: it takes whole warps, and no more than the block's %u threads", number,
+        count, threads);
   Numbered& barrier = barriers.numbered[number];
   if (barrier.arrived && barrier.count != count)
     die("barrier %u with %u threads: those who came before said %u", number, count, barrier.count);
@@ -105,6 +113,14 @@ void simt_bulk_load(void* to, const void* from, unsigned bytes, void* at, const 
   collective(pc, file, line);
   check_bulk("bulk copy", to, from, bytes);
   start_bulk(find_barrier(at, "a bulk copy"), {{(char*)to, (const char*)from, bytes}}, bytes, {file, line}, pc);
+}
+// A copy of any size, whose bytes the barrier's phase also waits for
+void simt_barrier_copy(void* to, const void* from, unsigned bytes, void* at, const char* file, unsigned line,
+    void* pc) {
+  collective(pc, file, line);
+  MBarrier& barrier = find_barrier(at, "a copy");
+  barrier.expected += bytes;
+  start_bulk(barrier, {{(char*)to, (const char*)from, bytes}}, bytes, {file, line}, pc);
 }
 void simt_bulk_store(void* to, const void* from, unsigned bytes, const char* file, unsigned line, void* pc) {
   collective(pc, file, line);

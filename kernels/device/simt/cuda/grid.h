@@ -41,7 +41,8 @@ template <class DO> static void for_cells(size_t count, DO act) {
       act(regions[i].cells[word]);
 }
 static void park() {
-  Parked block{block_idx, block_tag, block_number, done, block_barriers, last_atomic, regions.size(), {}, {}, {}, {}, {}, {}};
+  Parked block{block_idx, block_tag, block_number, done, block_barriers, last_atomic, regions.size(), {}, {},
+      {}, {}, {}, {}};
   block.fibers.assign(fibers, fibers + threads);
   block.own.assign(own, own + threads);
   for_memory(block.regions, [&](char* p, size_t bytes) { block.bytes.insert(block.bytes.end(), p, p + bytes); });
@@ -82,7 +83,8 @@ static bool stuck_block() {
          PARKED_MAX >> 20);
   return true;
 }
-static void end_block() { ++blocks_left, end_barriers(); }
+static void (*end_products)();  // products.h
+static void end_block() { ++blocks_left, end_barriers(), end_products(); }
 // The next block goes on, or false if none is parked
 static bool resume_block() {
   if (released.empty()) {

@@ -11,6 +11,8 @@
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
+#include <math.h>  // nvcc gives its names outside of std too, such as isfinite
+#include <stdlib.h>
 #include <type_traits>
 #include <utility>
 #include "calls.h"

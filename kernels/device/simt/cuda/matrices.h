@@ -4,9 +4,11 @@
 #pragma once
 
 static void check_warp(const char* what) {
-  if (threads - (current->linear & ~31u) < 32) die("%s needs a whole warp; the block's last has %u threads", what, threads % 32);
+  if (threads - (current->linear & ~31u) < 32) die("%s needs a whole warp; the block's last has %u threads",
+      what, threads % 32);
 }
-void simt_load_matrices(unsigned* words, int count, int trans, const void* row, const char* file, unsigned line, void* pc) {
+void simt_load_matrices(unsigned* words, int count, int trans, const void* row, const char* file,
+    unsigned line, void* pc) {
   collective(pc, file, line);
   check_warp("ldmatrix");
   char own_row[16] = {};
@@ -28,7 +30,8 @@ static void gather_rows(void** lanes, unsigned) {
     }
   }
 }
-void simt_store_matrices(const unsigned* words, int count, int trans, void* row, const char* file, unsigned line, void* pc) {
+void simt_store_matrices(const unsigned* words, int count, int trans, void* row, const char* file,
+    unsigned line, void* pc) {
   collective(pc, file, line);
   check_warp("stmatrix");
   Rows rows{words, count, trans, {}};
@@ -53,7 +56,8 @@ enum Element { F16, BF16, TF32, E4M3, E5M2, S8, U8, F64 };
 enum Sum { SUM_F32, SUM_F16, SUM_S32, SUM_F64 };
 static float of_half(unsigned bits) {  // the exponent moves to a float's, and a product corrects it
   const unsigned special = (bits & 0x7c00) == 0x7c00 ? 0x7f800000u : 0;
-  return __uint_as_float(__float_as_uint(__uint_as_float((bits & 0x7fff) << 13) * 0x1p112f) | special | (bits & 0x8000) << 16);
+  return __uint_as_float(__float_as_uint(__uint_as_float((bits & 0x7fff) << 13) * 0x1p112f) | special | (bits &
+      0x8000) << 16);
 }
 static float of_fp8(unsigned bits, unsigned exponent_bits) {  // e5m2 is the upper byte of a half
   if (exponent_bits == 5) return of_half(bits << 8);
@@ -121,14 +125,16 @@ static void multiply_lanes(void** lanes, unsigned) {
       for (unsigned k = 0; k < depth; ++k) sum += a[row][k] * b[k][column];
       if (sums == SUM_F32) lane.d[i] = __float_as_uint((float)sum);
       if (sums == SUM_F64) memcpy(&lane.d[i], &sum, 8);
-      if (sums == SUM_S32) lane.d[i] = (unsigned)(clamps ? (long long)fmin(fmax(sum, -0x1p31), 0x1p31 - 1) : (long long)sum);
+      if (sums == SUM_S32) lane.d[i] = (unsigned)(clamps ? (long long)fmin(fmax(sum, -0x1p31),
+          0x1p31 - 1) : (long long)sum);
       if (sums == SUM_F16) halves[i] = to_half_bits(sum);
     }
     if (sums == SUM_F16)
       for (unsigned i = 0; i < 2; ++i) lane.d[i] = halves[2 * i] | halves[2 * i + 1] << 16;
   }
 }
-void simt_mma(unsigned long long* d, const unsigned long long* a, const unsigned long long* b, const unsigned long long* c,
+void simt_mma(unsigned long long* d, const unsigned long long* a, const unsigned long long* b,
+    const unsigned long long* c,
               unsigned types, int depth, const char* file, unsigned line, void* pc) {
   collective(pc, file, line);
   check_warp("mma.sync");

@@ -18,6 +18,9 @@ enum class AccessKind { LOAD, STORE, LDMATRIX, CP_ASYNC, CP_ASYNC_L2 };
 #include "grid.h"
 
 using namespace simt;
+extern "C" {
+static void begin_products();
+}
 
 static void begin_block() {
   settle();  // the last write of the block before
@@ -30,7 +33,7 @@ static void begin_block() {
   block_number = block_idx.x + grid_dim.x * (block_idx.y + grid_dim.y * block_idx.z);
   for (unsigned i = 0; i < threads; ++i) drop_copies(own[i]), own[i] = Own{};
   clocks.clear();
-  begin_barriers();
+  begin_barriers(), begin_products();
 }
 static void begin_launch(const Launch& asked) {
   block_tag = std::max(block_tag, (uint32_t)fence_of_block.size() - !fence_of_block.empty());
@@ -155,6 +158,7 @@ void simt_fence() {
 
 #include "copies.h"
 #include "matrices.h"
+#include "products.h"
 }
 #include "boxes.h"
 extern "C" {
@@ -226,12 +230,24 @@ PYTHON void simt_tensor(const char* name, const char* base, uint64_t bytes, unsi
 }
 PYTHON uint64_t simt_logged() { return log_count; }
 // After the launches: what fits into the caller's memory
-struct RegionRow { char name[120]; uint32_t is_shared, element; };  // as REGION in kernels/run/plain/launches.py
+// As REGION in kernels/run/plain/launches.py. reach: bytes up to the end of the farthest accessed word
+struct RegionRow { char name[120]; uint32_t is_shared, element; uint64_t reach, is_written; };
+static void set_reach(const Region& r, RegionRow& out) {
+  uint64_t end = 0;
+  out.is_written = 0;
+  for (uint64_t i = 0; r.cells && i < r.bytes / r.word; ++i) {
+    const Cell& c = r.cells[i];
+    if (c.write.place) out.is_written = 1;
+    if (c.write.place || c.read[0].place || c.read[1].place) end = (i + 1) * r.word;
+  }
+  out.reach = end;
+}
 PYTHON unsigned simt_regions(RegionRow* out, unsigned room) {
   const unsigned count = std::min<size_t>(room, regions.size());
   for (unsigned i = 0; i < count; ++i) {
     out[i].is_shared = regions[i].shared, out[i].element = regions[i].element;
     snprintf(out[i].name, sizeof out[i].name, "%s", regions[i].name);
+    set_reach(regions[i], out[i]);
   }
   return count;
 }

@@ -205,7 +205,8 @@ static inline __attribute__((always_inline)) void touch(Region& r, uint64_t word
     if (f.count == 1) f.offset = offset, f.thread1 = me.thread, f.block1 = block_tag - launch_first;
   }
   const auto conflict = [&](const Who& w, unsigned first_writes) {
-    if (!(w.bytes & bytes) || (w.atomic & me.atomic & 1) || (r.shared && w.block != block_tag) || ordered(w, me)) return;
+    if (!(w.bytes & bytes) || (w.atomic & me.atomic & 1) || (r.shared && w.block != block_tag) || ordered(w,
+        me)) return;
     const unsigned writes = first_writes | (kind != SIMT_READ);
     if (kind != SIMT_WRITE) report_race(w, number, offset, me.place, writes, false);
     else if (pending.count < 8) pending.writes[pending.count] = writes, pending.conflicts[pending.count++] = w;

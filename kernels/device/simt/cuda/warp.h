@@ -26,11 +26,11 @@ SIMT_OWN inline unsigned __activemask() { return ~0u; }
 
 template <class T>
 SIMT_OWN T simt_shuffle(unsigned mask, T value, unsigned source, const char* file, unsigned line, void* pc) {
-  static_assert(sizeof(T) <= 8, "a shuffle moves at most 8 bytes");
-  uint64_t bits = 0;
-  memcpy(&bits, &value, sizeof value);
-  bits = simt_exchange(mask, bits, source, file, line, pc);
-  memcpy((void*)&value, &bits, sizeof value);
+  static_assert(sizeof(T) <= 32, "a shuffle moves at most 32 bytes");
+  uint64_t words[(sizeof(T) + 7) / 8] = {};
+  memcpy(words, &value, sizeof value);
+  for (uint64_t& bits : words) bits = simt_exchange(mask, bits, source, file, line, pc);
+  memcpy((void*)&value, words, sizeof value);
   return value;
 }
 // `from` outside the lane's segment of `width` lanes: the lane gets its own value.

@@ -190,8 +190,8 @@ def test_the_strip_of_a_walk_says_entry_page_and_byte_and_adds_up_what_is_read()
     run = run_of("churn", item=4)
     made, frames = walk.stage_of(run, "E", "#0098F3", stage.provenance(run)), walk.frames_of(run, "E")
     strip = {state.name: list(state.values) for state in made.state}
-    assert [v for v in strip["names"] if v] == [f"page {page}" for page in (12, 13, 2, 3, 0)] * 2
-    assert strip["block table"][1] == "entry 0" and strip["first byte"][1] == "98,304 of K"
+    assert [v for v in strip["names"] if v] == [f"page {page}" for page in (13, 2, 3, 4, 1)] * 2
+    assert strip["block table"][1] == "entry 0" and strip["first byte"][1] == "106,496 of K"
     softmax = next(n for n, f in enumerate(frames) if f["phase"] == "softmax")
     assert strip["max m"][softmax - 1] is None and strip["max m"][-1] == frames[softmax]["m"]
     assert strip["sum l"][-1] == frames[softmax]["l"]

@@ -215,7 +215,7 @@ def test_blocks_that_hold_a_seen_pair_are_counted_and_lists_win_where_they_skip_
     assert csr.sectors == 64 * (bytes_of_row // costs.VECTOR + bytes_of_row // 32)
     assert mask_walk.explain(run_of(item=5, mask="sinks", window=192), 326).frames[0]["sentence"] == (
         "A query sees a window, the last 192 keys. It also sees the first 4 keys, the sinks. "
-        "Query block 5 needs 5 of 6 key blocks: 3 are partial and 2 are full."
+        "The list of query block 5 has 5 key blocks: 3 are partial and 2 are full."
     )
 
 

@@ -8,7 +8,8 @@ template <class GROUP>
 SIMT_OWN void simt_share(const GROUP& group, void* to, const void* from, size_t bytes, void* pc) {
   constexpr size_t PART = 4;
   for (size_t at = group.thread_rank() * PART; at < bytes; at += group.size() * PART)
-    simt_copy_async(static_cast<char*>(to) + at, static_cast<const char*>(from) + at, bytes - at < PART ? bytes - at : PART,
+    simt_copy_async(static_cast<char*>(to) + at, static_cast<const char*>(from) + at,
+        bytes - at < PART ? bytes - at : PART,
                     0, pc);
 }
 template <class GROUP>

@@ -1,0 +1,499 @@
+"""The launches in the host's functions of a .cu: kernel<<<...>>>, cudaLaunchKernel and its relatives.
+
+A macro with a launch is expanded first. A function pointer, a template's parameter and an argument of a function become
+the kernel behind them. Launches in two arms of a branch, or in functions that do not call each other, exclude each
+other (versions.py).
+"""
+
+import ast
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+
+from kernels.build.plain.device import is_of_cuda, without_host_functions
+from kernels.build.plain.macros import active, expanded, macros_of, split, with_launches
+from kernels.build.plain.tokens import Function, Token, closing, functions, items, line_of, tokens
+from kernels.core.sources import function_of
+
+_CONSTANT = re.compile(
+    r"^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]+\(?(-?\d+)\)?[uUlL]*[ \t]*(?://.*|/\*.*)?$"
+    r"|\b(?:const|constexpr)\s+(?:static\s+)?(?:int|unsigned|size_t|auto|uint32_t)\s+(\w+)\s*=\s*(-?\d+)\s*[;,]",
+    re.M,
+)
+COOPERATIVE = "cudaLaunchCooperativeKernel"
+ARRAY_CALLS = (COOPERATIVE, "cudaLaunchKernel")
+LIST_CALLS = ("cudaLaunchKernelEx", "cudaLaunchKernelExC")
+SIGNS = ("<<<", *ARRAY_CALLS, *LIST_CALLS)
+MOST_LAUNCHES = 1024  # of a file, with all arms
+MOST_CALLS = 8  # from main() down to a launch
+FLOAT = "float"  # the type of a template's parameter that the text leaves open
+OPEN = "?"  # an argument of a template that only a run of the host gives
+SCALAR = "scalar_t"  # of AT_DISPATCH_FLOATING_TYPES
+_BINDINGS = re.compile(r"[A-Z0-9_]*(?:MODULE|LIBRARY)[A-Z0-9_]*")  # of Python: they name functions, and call none
+
+
+@dataclass(frozen=True)
+class HostLaunch:
+    """A launch in the text.
+
+    entry: the kernel, an instance such as flash<64>.
+    grid, block, shared: C expressions, "" if the text has none.
+    function: of the host, with the launch.
+    arms: (branch, arm) of each branch around it, the outermost first. Two arms of a branch exclude each other.
+    values: (variable, value) that hold there, such as those of a case."""
+
+    entry: str
+    grid: str
+    block: str
+    shared: str
+    args: tuple[str, ...]
+    line: int
+    cooperative: bool = False
+    function: str = ""
+    arms: tuple[tuple[str, str], ...] = ()
+    values: tuple[tuple[str, str], ...] = ()
+
+
+@lru_cache(maxsize=64)
+def host_text(text: str, outside: frozenset[str] = frozenset()) -> str:
+    """The text with the expansion of each macro that has a launch or a kernel, and without inactive parts.
+
+    No line moves. outside: names of macros of other files. Raises ProblemError."""
+    known = macros_of(text)
+    return expanded(active(text, outside), known, with_launches(known))
+
+
+def host_launches(text: str) -> list[HostLaunch]:
+    """The launches of the text, each with its arms, in the order of a run. Raises ProblemError."""
+    return list(_launches(text))
+
+
+@lru_cache(maxsize=64)
+def _launches(text: str) -> tuple[HostLaunch, ...]:
+    return tuple(_Host(host_text(text)).launches())
+
+
+def constants_of(text: str) -> dict[str, int]:
+    """The named whole numbers of a text: macros, and constants outside functions of the host."""
+    found = _CONSTANT.finditer(without_host_functions(text))
+    return {one[1] or one[3]: int(one[2] or one[4]) for one in found}
+
+
+def variable(text: str, name: str, before: int) -> str:
+    """The C expression of a variable's declaration before a line, such as that of `dim3 grid(...)`, or ""."""
+    found, last = tokens(text), ""
+    for at in range(1, len(found) - 1):
+        if found[at].text != name or line_of(text, found[at].start) > before:
+            continue
+        follows = found[at - 1].text == "," and found[at + 1].text == "="  # int a = 1, b = 2;
+        if not (follows or re.match(r"[A-Za-z_]\w*$|>$", found[at - 1].text)) or found[at - 1].text == "return":
+            continue
+        if found[at + 1].text in ("(", "{"):
+            last = f"dim3({_between(text, found, at + 1, closing(found, at + 1))})"
+        elif found[at + 1].text == "=":
+            end = at + 1  # then the next , or ; outside brackets
+            while end < len(found) - 1 and found[end].text not in (";", ","):
+                end = closing(found, end) + 1 if found[end].text in ("(", "[", "{") else end + 1
+            last = _between(text, found, at + 1, end)
+    return last
+
+
+parts = split
+
+
+def sites(text: str, found: list[Token]) -> Iterator[tuple[int, HostLaunch]]:
+    """(number of its sign's token, launch) of each launch in a text of the host, as written."""
+    for at, token in enumerate(found):
+        made = None
+        if token.text == "<<<":
+            made = _of_signs(text, found, at)
+        elif token.text in (*ARRAY_CALLS, *LIST_CALLS) and at + 1 < len(found) and found[at + 1].text == "(":
+            made = (_of_array if token.text in ARRAY_CALLS else _of_list)(text, found, at)
+        if made:
+            yield at, made
+
+
+def start_of(found: list[Token], at: int) -> int:
+    """The number of the first token of the kernel in front of <<<."""
+    first = at - 1
+    if found[first].text in (")", "]"):
+        opener = next(n for n in range(first, -1, -1) if closing(found, n) == first and found[n].text in "([")
+        return opener if found[first].text == ")" else opener - 1
+    if found[first].text == ">":
+        depth = 0
+        while first:
+            depth += (found[first].text == ">") - (found[first].text == "<")
+            first -= 1
+            if not depth:
+                break
+    while first > 1 and found[first - 1].text in ("::", "."):
+        first -= 2
+    return first
+
+
+def _of_signs(text: str, found: list[Token], at: int) -> HostLaunch | None:
+    last = next((n for n in range(at, len(found)) if found[n].text == ">>>"), None)
+    if last is None or last + 1 >= len(found) or found[last + 1].text != "(" or not at:
+        return None
+    entry = text[found[start_of(found, at)].start : found[at].start]
+    grid, block, shared, *_ = [*split(_between(text, found, at, last)), "", "", ""]
+    args = split(_between(text, found, last + 1, closing(found, last + 1)))
+    return HostLaunch(kernel_of(entry), grid, block, shared, tuple(args), line_of(text, found[at].start))
+
+
+def _of_array(text: str, found: list[Token], at: int) -> HostLaunch:
+    """cudaLaunchKernel(kernel, grid, block, args, shared). Its args are &a, &b of an array."""
+    listed = split(_between(text, found, at + 1, closing(found, at + 1)))
+    kernel, grid, block, array, shared, *_ = [*listed, "", "", "", "", ""]
+    line, cooperative = line_of(text, found[at].start), found[at].text == COOPERATIVE
+    return HostLaunch(kernel_of(kernel), grid, block, shared, _array(text, array), line, cooperative)
+
+
+def _of_list(text: str, found: list[Token], at: int) -> HostLaunch:
+    """cudaLaunchKernelEx(&config, kernel, a, b), and its relative with an array of arguments."""
+    config, kernel, *args = [*split(_between(text, found, at + 1, closing(found, at + 1))), "", ""]
+    if found[at].text.endswith("ExC"):
+        args = list(_array(text, args[0])) if args else []
+    name = config.lstrip("& ")
+    fields = dict(re.findall(rf"\b{re.escape(name)}\s*\.\s*(\w+)\s*=\s*([^;]+);", text)) if name else {}
+    listed = re.search(rf"\b{re.escape(name)}\s*=?\s*\{{([^{{}};]*)\}}", text) if name else None
+    given = split(listed[1]) if listed else []
+    fields |= {key: value for key, _, value in (one.lstrip(". ").partition("=") for one in given) if value}
+    plain = [one for one in given if "=" not in one] + ["", "", ""]
+    grid, block = (fields.get(key, plain[n]).strip() for n, key in enumerate(("gridDim", "blockDim")))
+    shared = fields.get("dynamicSmemBytes", plain[2]).strip()
+    args = [one for one in args if one]
+    return HostLaunch(kernel_of(kernel), grid, block, shared, tuple(args), line_of(text, found[at].start))
+
+
+def _array(text: str, name: str) -> tuple[str, ...]:
+    value = re.search(rf"\b{re.escape(name)}\s*\[\w*\]\s*=\s*\{{([^}}]*)\}}", text) if name else None
+    listed = split(value[1]) if value else split(name.strip("{} ")) if name.startswith("{") else ()
+    return tuple(one.rpartition("&")[2].strip() for one in listed)
+
+
+def kernel_of(text: str) -> str:
+    """The kernel of an expression, without casts, & and blanks: f<64> of (void*)&f< 64 >."""
+    text = re.sub(r"\s+", " ", text).strip()
+    while (
+        bare := re.sub(r"^\((?:const )?void ?\*\) ?|^(?:reinterpret|static)_cast ?<[^<>]*> ?|^[&*]+ ?", "", text)
+    ) != text:
+        text = bare
+    if text.startswith("(") and text.endswith(")"):
+        return kernel_of(text[1:-1])
+    name, sign, rest = text.partition("<")
+    values = ", ".join(map(_number, split(rest.rpartition(">")[0])))
+    return f"{name.strip()}<{values}>" if sign else name.strip()
+
+
+def _number(text: str) -> str:
+    """A whole number for an expression of numbers, such as 1024 / (4), else the text."""
+    if not re.fullmatch(r"[\d\s()+*/-]{1,60}", text):
+        return text
+    try:
+        return str(_value(ast.parse(text.strip(), mode="eval").body))
+    except (SyntaxError, ValueError, ZeroDivisionError):
+        return text
+
+
+def _value(node: ast.expr) -> int:
+    if isinstance(node, ast.Constant) and isinstance(node.value, int):
+        return node.value
+    if isinstance(node, ast.BinOp):
+        left, right = _value(node.left), _value(node.right)
+        if isinstance(node.op, ast.Add):
+            return left + right
+        if isinstance(node.op, ast.Sub):
+            return left - right
+        if isinstance(node.op, ast.Mult):
+            return left * right
+        if isinstance(node.op, ast.Div):
+            return left // right
+    raise ValueError("no whole number")
+
+
+def _between(text: str, found: list[Token], first: int, last: int) -> str:
+    return text[found[first].end : found[last].start].strip()
+
+
+@dataclass(frozen=True)
+class _Place:
+    """The arms and values around a statement."""
+
+    arms: tuple[tuple[str, str], ...] = ()
+    values: tuple[tuple[str, str], ...] = ()
+
+    def within(self, branch: str, arm: str, *values: tuple[str, str]) -> "_Place":
+        return _Place((*self.arms, (branch, arm)), (*self.values, *values))
+
+
+@dataclass
+class _Body:
+    """What a function of the host does: its launches and calls in order, and the kernels that its variables hold."""
+
+    name: str
+    events: list[tuple[int, _Place]] = field(default_factory=list)  # of a launch's sign, or of the called name
+    kernels: dict[str, list[tuple[str, _Place]]] = field(default_factory=dict)
+
+
+class _Host:
+    """The functions of the host in a text."""
+
+    def __init__(self, text: str) -> None:
+        self.text, self.found = text, tokens(text)
+        listed = functions(text, self.found)
+        self.kernels = {one.name for one in listed if one.is_kernel}
+        self.names = {name for item in items(text, self.found) for name in item.names if not item.function}
+        self.names |= {one.name for one in listed if one.on_device} | {*macros_of(text)}
+        self.functions = {one.name: one for one in listed if not one.on_device and not _BINDINGS.fullmatch(one.name)}
+        self.sites = dict(sites(text, self.found))
+        self.openers = dict[int, int]()  # the number of a closing bracket -> that of its opening one
+        opened = list[int]()
+        for number, token in enumerate(self.found):
+            if token.text in ("(", "[", "{"):
+                opened.append(number)
+            elif token.text in (")", "]", "}") and opened:
+                self.openers[number] = opened.pop()
+        self.bodies = {name: self._body(one) for name, one in self.functions.items()}
+        launching = set[str]()  # the functions with a launch, or with a call of one of them
+        while more := {name for name in self.bodies if name not in launching and self._launches(name, launching)}:
+            launching |= more
+        for body in self.bodies.values():
+            body.events = [one for one in body.events if one[0] in self.sites or self._word(one[0]) in launching]
+
+    def _launches(self, name: str, launching: set[str]) -> bool:
+        return any(at in self.sites or self._word(at) in launching for at, _ in self.bodies[name].events)
+
+    def launches(self) -> Iterator[HostLaunch]:
+        called = {
+            self._word(at) for name, body in self.bodies.items() for at, _ in body.events if self._word(at) != name
+        }
+        roots = [name for name in self.functions if name not in called]
+        made = 0
+        for name in ["main"] * ("main" in roots) + [name for name in roots if name != "main"]:
+            for launch in self._run(name, _Place((("function", name),)), {}, 0):
+                yield launch
+                made += 1
+                if made == MOST_LAUNCHES:
+                    return
+
+    def _word(self, at: int) -> str:
+        return self.found[at].text if at < len(self.found) else ""
+
+    def _run(self, name: str, place: _Place, given: Mapping[str, str], depth: int) -> Iterator[HostLaunch]:
+        """The launches of a function and of the functions that it calls. given: a parameter -> its value."""
+        function = self.functions[name]
+        types = {
+            one: given.get(one) or self._type(name, number) for number, one in enumerate(self._typenames(function))
+        }
+        body = self.bodies[name]
+        for at, inner in body.events:
+            here = _Place((*place.arms, *inner.arms), (*place.values, *inner.values))
+            if at in self.sites:
+                site = self.sites[at]
+                grid, block = (self._sizes(said, at, function.body) for said in (site.grid, site.block))
+                site = replace(site, function=name, grid=grid, block=block)
+                yield from self._resolved(site, body, {**given, **types}, here)
+            elif depth < MOST_CALLS and self._word(at) != name:
+                yield from self._run(self._word(at), here, self._given(at), depth + 1)
+
+    def _resolved(
+        self, launch: HostLaunch, body: _Body, known: Mapping[str, str], place: _Place
+    ) -> Iterator[HostLaunch]:
+        """The launch with the kernel behind its entry: once, or once for each kernel that a variable may hold."""
+        name = function_of(launch.entry)
+        array = name.partition("[")[0]
+        choices = [(launch.entry, _Place())]
+        if name not in self.kernels:
+            choices = body.kernels.get(array, []) or [(kernel_of(known.get(array, "")) or launch.entry, _Place())]
+        for number, (entry, inner) in enumerate(choices):
+            arms = (*place.arms, *inner.arms)
+            if len(choices) > 1:
+                arms = (*arms, (f"kernel of {array}", str(number)))
+            args = tuple(self._words(one, known) if one in known else one for one in launch.args)
+            yield replace(
+                launch,
+                entry=kernel_of(self._instance(entry, known, launch.line)),
+                args=args,
+                arms=arms,
+                values=(*place.values, *inner.values),
+            )
+
+    def _sizes(self, text: str, at: int, first: int) -> str:
+        """The dim3 behind a variable: the last one above the launch whose block holds the launch, else the text."""
+        number = at
+        while number > first and re.fullmatch(r"[A-Za-z_]\w*", text):
+            number -= 1
+            if self._word(number) in (")", "]", "}"):
+                number = self.openers.get(number, number)
+            elif self._word(number) == text and self._word(number + 1) in ("(", "{", "="):
+                end = number + 1
+                while self._word(end) not in (";", ",", ""):
+                    end = closing(self.found, end) + 1 if self._word(end) in ("(", "[", "{") else end + 1
+                said = self.text[self.found[number].end : self.found[end].start].lstrip("= ").strip()
+                if said.startswith(("(", "{")) and self._word(number - 1) in ("dim3", ",") or said.startswith("dim3"):
+                    return "dim3" + said.removeprefix("dim3").strip()
+                break
+        return text
+
+    def _instance(self, entry: str, known: Mapping[str, str], line: int) -> str:
+        """The entry with the values of the host's names in its brackets. A macro stays."""
+        name, sign, rest = entry.partition("<")
+        if not sign:
+            return entry
+
+        def value(word: re.Match[str]) -> str:
+            if word[0] in known:
+                return known[word[0]] or word[0]
+            if word[0] == SCALAR:
+                return FLOAT
+            declared = variable(self.text, word[0], line)
+            return declared if re.fullmatch(r"\d+", declared) else word[0]
+
+        said = re.sub(r"[A-Za-z_]\w*", value, rest)
+        return f"{name}<{', '.join(one if self._is_known(one) else OPEN for one in split(said.rpartition('>')[0]))}>"
+
+    def _is_known(self, argument: str) -> bool:
+        """Whether the names of a template's argument have a meaning outside of the host's functions."""
+        words = re.findall(r"[A-Za-z_]\w*", re.sub(r"\b\d\w*", "", argument))
+        return all(word in self.names or is_of_cuda(word) for word in words)
+
+    def _words(self, text: str, known: Mapping[str, str]) -> str:
+        return known[text] if re.fullmatch(r"[\d.]+", known[text]) else text
+
+    def _typenames(self, function: Function) -> list[str]:
+        head = self.text[self.found[function.first].start : self.found[function.body].start]
+        found = re.match(r"\s*template\s*<([^<>]*)>", head)
+        return [re.findall(r"\w+", one.partition("=")[0])[-1] for one in split(found[1])] if found else []
+
+    def _type(self, name: str, number: int) -> str:
+        """The argument of a template of the host: of an instance or a call in the text, float first, else float."""
+        calls = re.findall(rf"\b{re.escape(name)}\s*<([^<>;(){{}}]*)>\s*\(", self.text)
+        given = [listed[number].strip() for one in calls if len(listed := split(one)) > number]
+        return FLOAT if FLOAT in given or not given else given[0]
+
+    def _given(self, at: int) -> dict[str, str]:
+        """A parameter of the called function -> its argument, if that is a number or a kernel."""
+        function = self.functions[self._word(at)]
+        names = _parameter_names(self.text, self.found, function)
+        follows = at + 1
+        if self._word(follows) == "<":
+            follows = next((n for n in range(at, len(self.found)) if self._word(n) == "("), at)
+        if self._word(follows) != "(":
+            return {}
+        args = split(_between(self.text, self.found, follows, closing(self.found, follows)))
+        return {
+            name: kernel_of(one)
+            for name, one in zip(names, args)
+            if re.fullmatch(r"\d+", one) or function_of(kernel_of(one)) in self.kernels
+        }
+
+    def _body(self, function: Function) -> _Body:
+        body = _Body(function.name)
+        self._block(body, function.body + 1, function.last, _Place())
+        return body
+
+    def _block(self, body: _Body, at: int, end: int, place: _Place) -> None:
+        while at < end:
+            word = self._word(at)
+            if word == "if" and self._word(at + 1) in ("(", "constexpr"):
+                at, place = self._if(body, at, place)
+            elif word == "switch" and self._word(at + 1) == "(":
+                at = self._switch(body, at, place)
+            elif word == "{":
+                last = closing(self.found, at)
+                self._block(body, at + 1, last, place)
+                at = last + 1
+            else:
+                if at in self.sites or word in self.functions and self._word(at - 1) not in (".", "->"):
+                    body.events.append((at, place))
+                elif word == "=":
+                    self._assigned(body, at, place)
+                at += 1
+
+    def _if(self, body: _Body, at: int, place: _Place) -> tuple[int, _Place]:
+        """Reads an if statement. Returns the next token, and the place of the statements after it."""
+        opener = at + 1 + (self._word(at + 1) == "constexpr")
+        close = closing(self.found, opener)
+        self._block(body, opener + 1, close, place)
+        said = " ".join(_between(self.text, self.found, opener, close).split())
+        equal = re.fullmatch(r"\(?(\w+) == (\d+|true|false)\)?", said)
+        branch, values = f"{body.name}: if ({said})", [(equal[1], equal[2])] if equal else []
+        last = self._end(close + 1)
+        has_else, leaves = self._word(last + 1) == "else", self._leaves(close + 1, last)
+        self._block(body, close + 1, last + 1, place.within(branch, "", *values) if has_else or leaves else place)
+        if not has_else:
+            return last + 1, place.within(branch, "else") if leaves else place
+        end = self._end(last + 2)
+        self._block(body, last + 2, end + 1, place.within(branch, "else"))
+        return end + 1, place
+
+    def _leaves(self, first: int, last: int) -> bool:
+        """Whether the last statement of a block is a return."""
+        at = last - 1 if self._word(last) == "}" else last
+        while at > first and self._word(at - 1) not in (";", "{", "}"):
+            at -= 1
+        return self._word(at) in ("return", "throw")
+
+    def _switch(self, body: _Body, at: int, place: _Place) -> int:
+        close = closing(self.found, at + 1)
+        subject = " ".join(_between(self.text, self.found, at + 1, close).split()).strip("()")
+        last = closing(self.found, close + 1)
+        here, start, number = place, close + 2, close + 2
+        while number < last:
+            word = self._word(number)
+            if word in ("case", "default"):
+                self._block(body, start, number, here)
+                colon = next(n for n in range(number, last + 1) if self._word(n) in (":", "}"))
+                value = _between(self.text, self.found, number, colon) if word == "case" else word
+                is_empty = start == number and here is not place  # case 1: case 2:
+                here = here if is_empty else place.within(f"{body.name}: switch ({subject})", value, (subject, value))
+                start = number = colon + 1
+            else:
+                number = closing(self.found, number) + 1 if word in ("(", "[", "{") else number + 1
+        self._block(body, start, last, here)
+        return last + 1
+
+    def _end(self, at: int) -> int:
+        """The number of the last token of a statement."""
+        word = self._word(at)
+        if word == "{":
+            return closing(self.found, at)
+        if word in ("if", "for", "while", "switch"):
+            opener = at + 1 + (self._word(at + 1) == "constexpr")
+            last = self._end(closing(self.found, opener) + 1)
+            return self._end(last + 2) if word == "if" and self._word(last + 1) == "else" else last
+        while at < len(self.found) - 1 and self._word(at) not in (";", "}"):
+            at = closing(self.found, at) + 1 if self._word(at) in ("(", "[", "{") else at + 1
+        return at
+
+    def _assigned(self, body: _Body, at: int, place: _Place) -> None:
+        """Notes the kernels behind a variable: k = &f, auto k = f<64>, void (*k)(...) = f, k[] = {f, g}, c ? f : g."""
+        end, angles = at + 1, 0
+        while end < len(self.found) - 1 and (angles > 0 or self._word(end) != ",") and self._word(end) not in ";)}":
+            angles += (self._word(end) == "<") - (self._word(end) == ">")
+            end = closing(self.found, end) + 1 if self._word(end) in ("(", "[", "{") else end + 1
+        said = _between(self.text, self.found, at, end)
+        kinds = split(said[1:-1]) if said.startswith("{") else re.split(r"[?:](?!:)", said)
+        listed = [kernel_of(one) for one in kinds if function_of(kernel_of(one)) in self.kernels]
+        before = self._word(at - 1)
+        name = before if re.match(r"[A-Za-z_]", before) else ""
+        for number in range(at - 1, max(0, at - 200), -1):
+            if name or self._word(number) in (";", "{", "}"):
+                break
+            if self._word(number) == ")" and self._word(number - 2) == "*" or self._word(number) == "[":
+                name = self._word(number - 1)
+        if name:
+            body.kernels.setdefault(name, []).extend((one, place) for one in listed)
+
+
+def _parameter_names(text: str, found: list[Token], function: Function) -> list[str]:
+    opener = next((n for n in range(function.first, function.body) if found[n].text == function.name), function.first)
+    inside = _between(text, found, opener + 1, closing(found, opener + 1)) if function.body > opener + 1 else ""
+    names = []
+    for one in split(inside):
+        pointer = re.search(r"\(\s*\*\s*(\w+)", one)
+        words = re.findall(r"[A-Za-z_]\w*", one.partition("=")[0])
+        names.append(pointer[1] if pointer else words[-1] if words else "")
+    return names
