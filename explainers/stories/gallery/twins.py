@@ -174,7 +174,7 @@ def _slots(run: Run) -> Grid:
     tokens = [int(slot) for slot in run.arrays["slots"]]
     frame = run.trace.frame("block", "thread", "seq", "tensor", "event", "offset")
     frame = frame.sort_values(["block", "thread", "seq"])
-    stores = frame[(frame.tensor == "V") & (frame.event == "store")].groupby("block").offset.first() // 4
+    stores = frame[(frame.tensor == "K") & (frame.event == "store")].groupby("block").offset.first() // 4
     stop = next((fault for fault in run.faults if fault.index and fault.kind == "out of bounds"), None)
     stopped = int(frame.block.max()) if stop else len(tokens)
     places, results = [], []
@@ -192,7 +192,7 @@ def _slots(run: Run) -> Grid:
         _row(results, OUT, count),
     )
     tops = tuple(f"token {n}" if n == 0 else str(n) for n in range(count))
-    return Grid("each token", ("slot", "first number of V", "result"), tops, ("value", "token"), cells)
+    return Grid("each token", ("slot", "first number of K", "result"), tops, ("value", "token"), cells)
 
 
 # ---- arrivals at a barrier ----

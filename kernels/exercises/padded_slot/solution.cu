@@ -30,7 +30,7 @@ extern "C" __global__ void write_cache(const float* key, const float* value, con
   for (int i = threadIdx.x; i < num_kv_heads * HEAD_DIM; i += 32) {
     const int head = i / HEAD_DIM, d = i % HEAD_DIM;
     const int from = token * num_kv_heads * HEAD_DIM + i, to = (page * num_kv_heads + head) * PAGE;
-    V[to + d * BLOCK_SIZE + place] = value[from];
     K[to + (d / 4 * BLOCK_SIZE + place) * 4 + d % 4] = key[from];
+    V[to + d * BLOCK_SIZE + place] = value[from];
   }
 }

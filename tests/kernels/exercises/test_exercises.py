@@ -87,7 +87,8 @@ BUGS = {name: one for name, one in ALL.items() if one.bug}
 @pytest.mark.parametrize("name", BUGS)
 def test_a_public_bug_fails_with_its_fault_and_line_and_its_cure_passes(name):
     one = BUGS[name]
-    line = 1 + one.start.splitlines().index(next(text for text in one.start.splitlines() if one.bug.line in text))
+    comment, code = one.start.split("*/", 1)
+    line = 1 + (comment + code[: code.index(one.bug.line)]).count("\n")
     found = grade(name, one.start)
     assert not found.accepted
     assert (one.bug.fault, True) in {(each.kind, line in each.lines) for each in found.evidence}, found.evidence
@@ -99,7 +100,7 @@ def test_a_public_bug_is_a_small_kernel_with_its_threads(name):
     one = BUGS[name]
     code = one.solution.split("*/", 1)[1]
     assert 15 <= len([line for line in code.splitlines() if line.strip()]) <= 70
-    assert one.start.count(one.bug.line) == 1 and len(one.bug.symptom.split()) <= 25
+    assert one.start.split("*/", 1)[1].count(one.bug.line) == 1 and len(one.bug.symptom.split()) <= 25
     assert len(one.bug.sources) >= 2 and all(
         address.startswith("https://github.com/") for _, address in one.bug.sources
     )
