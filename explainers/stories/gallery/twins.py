@@ -97,8 +97,9 @@ def softmax_row(faulty: Run, right: Run) -> tuple[Grid, Grid]:
     joined = frames[0].merge(frames[1], on=["event", *keys], suffixes=("", "_right"))
     differs = ~((joined.value == joined.value_right) | (joined.value.isna() & joined.value_right.isna()))
     events = list(dict.fromkeys(frames[0].event))
-    earliest = next(event for event in events if event in set(joined[differs].event))
-    first = joined[differs & (joined.event == earliest)].iloc[0]
+    wrong = joined[differs] if differs.any() else joined
+    earliest = next(event for event in events if event in set(wrong.event))
+    first = wrong[wrong.event == earliest].iloc[0]
     number = events.index(earliest)
     causes = events[:number] or events[number + 1 : number + 2]
     made = []

@@ -38,19 +38,18 @@ def test_its_picture_has_the_values_of_both_runs_and_rings_the_first_wrong_one(p
     assert len(faulty.flat) == len(right.flat) == len(faulty.names) * len(faulty.cells[0])
     assert any(cell.wrong and cell.part == STEP for cell in faulty.flat)
     assert not any(cell.wrong for cell in right.flat)
-    first = faulty.flat[data["first"]]
-    assert first.wrong and first.part == STEP
+    first, cured = (grid.flat[at] for grid, at in zip((faulty, right), data["first"]))
+    assert first.wrong and first.part == STEP == cured.part and cured.cured
     assert all(cell.text or not cell.part for cell in faulty.flat)
-    assert {cell.part for cell in faulty.flat} >= {STEP} and {cell.part for cell in right.flat} == {
-        cell.part for cell in faulty.flat
-    }
+    assert {cell.part for cell in right.flat} == {cell.part for cell in faulty.flat}
 
 
 def test_a_twin_without_the_fault_has_no_wrong_value(page):
     name, _ = page
     exercise = replace(BUGS[name], start=BUGS[name].solution)
     grids = [story.data_of(exercise, running)[key] for key in ("faulty", "right")]
-    assert grids[0] == grids[1] and not any(cell.wrong for cell in grids[0].flat)
+    assert grids[0] == grids[1]
+    assert not any(cell.wrong or cell.cured for cell in (*grids[0].flat, *grids[1].flat))
 
 
 def test_the_cure_is_the_difference_of_the_two_texts(page):
