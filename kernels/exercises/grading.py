@@ -235,7 +235,7 @@ def _graded(exercise: Exercise, kernel: KernelSpec, jailed: bool) -> Grade:
             break
     wrong = sum(not case.ok for case in cases)
     said = f"{wrong} of {len(cases)} problems are wrong." if wrong else "All results are right."
-    if wrong and all(one.kind in OF_ACCESS for one in evidence):
+    if wrong and evidence and all(one.kind in OF_ACCESS for one in evidence):
         said = f"All results are right, but {wrong} of {len(cases)} problems take too much."
     if evidence and not wrong:
         said = "All results are right, but the runs show a fault."
