@@ -124,9 +124,9 @@ def _letter(cell: Cell, seen: set[str]) -> str:
 
 def changes(exercise: Exercise) -> list[scene.Pair]:
     """The changed lines of the code with CONTEXT, without their common indentation."""
-    sides = [text.splitlines() for text in (exercise.start, exercise.solution)]
+    sides = left, right = exercise.start.splitlines(), exercise.solution.splitlines()
     pairs = list[scene.Pair]()
-    for tag, a, b, c, d in difflib.SequenceMatcher(None, *sides, autojunk=False).get_opcodes():
+    for tag, a, b, c, d in difflib.SequenceMatcher(None, left, right, autojunk=False).get_opcodes():
         for n in range(max(b - a, d - c)):
             at = [start + n if start + n < end else None for start, end in ((a, b), (c, d))]
             texts = [None if one is None else side[one] for one, side in zip(at, sides)]
