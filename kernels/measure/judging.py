@@ -30,7 +30,7 @@ def _truth(problem: Problem) -> tuple[dict[str, np.ndarray], dict[str, float], d
 def judged(problem: Problem, outputs: Mapping[str, np.ndarray]) -> tuple[OutputError, ...]:
     true, yardsticks, terms = _truth(problem)
     errors = {name: _largest_error(array, true[name]) for name, array in outputs.items()}
-    return output_errors(errors, yardsticks, terms)
+    return output_errors(errors, yardsticks, terms, problem.terms)
 
 
 def _largest_error(array: np.ndarray, true: np.ndarray) -> float:

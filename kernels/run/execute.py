@@ -257,7 +257,7 @@ def judge(
     max_abs_errors: Mapping[str, float], yardsticks: Mapping[str, float], problem: Problem
 ) -> tuple[OutputError, ...]:
     """An OutputError for each output: its error, torch's, and the limit. tolerance.worst chooses the one to show."""
-    return output_errors(max_abs_errors, yardsticks, problem.largest_terms())
+    return output_errors(max_abs_errors, yardsticks, problem.largest_terms(), problem.terms)
 
 
 def largest_errors(
