@@ -212,6 +212,9 @@ def problem_said(problem: Problem) -> str:
     return ", ".join(said)
 
 
+MOST_FAULTS = 3  # of a run, in the warnings of its stage
+
+
 def warned(made: Stage, sentences: Sequence[str]) -> Stage:
     """The stage with more warnings."""
     if not made.provenance or not sentences:
@@ -240,6 +243,10 @@ def provenance(run: Run, errors: Sequence[OutputError] = ()) -> Provenance:
             )
     elif not run.request.problem.compared:
         said += ". No truth is known for this run"
+    told = [fault for fault in run.faults if fault.level == "error"]
+    warnings += [f"{fault.kind.capitalize()}: {fault.text}" for fault in told[:MOST_FAULTS]]
+    if len(told) > MOST_FAULTS:
+        warnings.append(f"{len(told) - MOST_FAULTS} more faults: run check for all.")
     if run.trace.lost:
         warnings.append(
             f"The trace was cut: {run.trace.lost:,} records did not fit, so later steps are incomplete. Choose a "
@@ -312,6 +319,22 @@ def download(label: str, url: str, file: str) -> Block:
 def link(said: str, story: str, query: Mapping[str, str]) -> Block:
     """A link to another story, with choices, a step and a tab."""
     return {"kind": "link", "text": said, "story": story, "query": dict(query)}
+
+
+def card(text: str, to: Block, now: bool, note: str, links: Sequence[Block], sources: Sequence[Sequence[str]]) -> Block:
+    """An entry of `cards`.
+
+    to: the link of the card.
+    now: whether it is the present page. It then shows `links`, and `note` before the sources.
+    sources: name and address of each.
+    """
+    where = {"story": to["story"], "query": to["query"]}
+    return {"text": text, **where, "now": now, "note": note, "links": [*links], "sources": [[*one] for one in sources]}
+
+
+def cards(title: str, entries: Sequence[Block]) -> Block:
+    """A list of pages. entries: results of `card`."""
+    return {"kind": "cards", "title": title, "entries": list(entries)}
 
 
 def live(view: str, meta: object) -> Block:

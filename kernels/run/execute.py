@@ -121,6 +121,16 @@ def run_of_probe(request: Request, built: Build, plan: Plan, probed: Probed, arr
     """The Run of probe_plain's result. Raises RunError for a stopped run, and for a false log."""
     if probed.stopped:
         raise launches.stop(probed)
+    return _run_of_log(request, built, plan, probed, arrays)
+
+
+def run_to_fault(request: Request) -> Run:
+    """The Run of a plain kernel on the CPU. If a launch stops, it has the records and the arrays until then, and the
+    reason is the last of its faults."""
+    return _run_of_log(request, *probe_plain(request))
+
+
+def _run_of_log(request: Request, built: Build, plan: Plan, probed: Probed, arrays: dict[str, np.ndarray]) -> Run:
     if built.jailed:
         tables.check_rows(probed, request.kernel, plan, request.scope)
     trace = tables.trace(probed, request.kernel, plan, _provenance(request, built))
@@ -244,10 +254,12 @@ def yardstick(request: Request) -> dict[str, float]:
 
 
 def judge(
-    max_abs_errors: Mapping[str, float], yardsticks: Mapping[str, float], problem: Problem
+    max_abs_errors: Mapping[str, float], yardsticks: Mapping[str, float], problem: Problem, plain: bool = False
 ) -> tuple[OutputError, ...]:
-    """An OutputError for each output: its error, torch's, and the limit. tolerance.worst chooses the one to show."""
-    return output_errors(max_abs_errors, yardsticks, problem.largest_terms())
+    """An OutputError for each output: its error, torch's, and the limit. tolerance.worst chooses the one to show.
+
+    plain: of a kernel without written probes, a stranger's, which may sum one by one (tolerance)."""
+    return output_errors(max_abs_errors, yardsticks, problem.largest_terms(), problem.terms if plain else 1)
 
 
 def largest_errors(
