@@ -183,7 +183,12 @@ export function makeGuide(app) {
         }),
       );
     if (at + 1 < questions.length)
-      offer('Next question', at + 1, known ? undefined : 'Skip', known && !questions.every(isDone) ? 'primary' : 'quiet');
+      offer(
+        'Next question',
+        at + 1,
+        known ? undefined : 'Skip',
+        known && !questions.every(isDone) ? 'primary' : 'quiet',
+      );
     if (at > 0) offer('Previous question', at - 1, 'Back');
   };
   /** @param {story.Question} question @param {any} guess */
