@@ -221,7 +221,9 @@ export function makeGuide(app) {
   const reveal = (question, guess = null) => {
     const right = guess === null ? null : isRight(guess, question);
     if (!right && !isLed()) showIn(question, guess === null || isPolled());
+    showing = true; // the picture may go to the step of its hand
     if (right) clock.tell('right', question.shows);
+    showing = false;
     tries++;
     told = true;
     ask.lock(true);
