@@ -213,8 +213,8 @@ export function makeGuide(app) {
     showing = true;
     // who follows a class is led there
     if (clock.count > 1 && (back || clock.step < to)) clock.set(to, isPolled() ? 'jump' : 'user');
-    showing = false;
     if (clock.count < 2 || clock.step === to) clock.cover({ point: question.shows ?? null });
+    showing = false;
   };
   // What the run says. A right answer leaves the reader where they are.
   /** @param {story.Question} question @param {any} guess */
