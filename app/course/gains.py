@@ -97,6 +97,7 @@ def sizes_of(row: Mapping[str, object]) -> dict[str, float]:
 # ---- recorded ----
 
 
+SHORT, LONG = "short runs with pauses", "runs without pauses"  # rested and sustained times, for people
 # Of a gain's kind: the kind of its tables, the column with the name of a kernel or a level, the column with the
 # amounts, their unit, and the values that a row must have.
 COLUMNS: dict[str, tuple[str, str, str, str, dict[str, object]]] = {
@@ -118,7 +119,7 @@ def _recorded(gain: Gain, catalog: Catalog) -> Compared | None:
         now = row_of(rows, key, gain.kernel, wanted, gain.settings, catalog)
         before = row_of(rows, key, gain.before, wanted | dict(gain.before_problem), before_settings, catalog)
         if now and before:
-            place = place_of(where, "rested" if gain.kind == "time" else "")
+            place = place_of(where, SHORT if gain.kind == "time" else "")
             rate = where.roofs.get("copy_gb_per_s", 0.0) * 1e3
             return Compared(now[column], before[column], unit, place, sizes_of(now), sizes_of(before), rate)
     return None
@@ -155,7 +156,7 @@ def _values(row: Row) -> Row:
     return found | {name: int(value) for name, value in pairs}
 
 
-DUELS = {"duel": ("sustained_us", "sustained_peer_us", "at work"), "rested": ("us", "peer_us", "rested")}
+DUELS = {"duel": ("sustained_us", "sustained_peer_us", LONG), "rested": ("us", "peer_us", SHORT)}
 
 
 def _duel(gain: Gain, catalog: Catalog) -> Compared | None:
@@ -184,7 +185,7 @@ def _chain(gain: Gain, catalog: Catalog) -> Compared | None:
     if not now or not before:
         return None
     earlier = before["sustained_us" if before_mode == "graph" else "us"]
-    how = "sustained" if before_mode == "graph" else "a graph sustained, one after another rested"
+    how = LONG if before_mode == "graph" else f"a graph in {LONG}, one after another in {SHORT}"
     return Compared(now["sustained_us"], earlier, "us", place_of(where, how), sizes_of(now))
 
 
@@ -197,7 +198,7 @@ def _ring(gain: Gain, catalog: Catalog) -> Compared | None:
         if now and gain.before == rings.FASTEST_ALONE:
             before = rings.fastest_alone(rows, "sustained_us")
         if recorded and now and before:
-            place = place_of(recorded[1], "at work")
+            place = place_of(recorded[1], LONG)
             return Compared(now["sustained_us"], before["sustained_us"], "us", place, sizes_of(now))
     return None
 
@@ -214,7 +215,7 @@ def _launches(gain: Gain, catalog: Catalog) -> Compared | None:
     if not pair:
         return None
     now, before = (pair[name].load() for name in (gain.kernel, gain.before))
-    place = f"{now.device.removeprefix('NVIDIA ')}, {now.date}, rested"
+    place = f"{now.device.removeprefix('NVIDIA ')}, {now.date}, {SHORT}"
     host = gain.settings.get("host")
 
     def lasts_us(times: LaunchTimes) -> float:

@@ -107,7 +107,7 @@ def test_the_class_is_asked_and_shown(led):
     for page in (leader, follower):  # the answer is nobody's yet
         expect(page.locator(".guide [data-show]")).to_have_count(0)
     step = step_of(follower)
-    expect(leader.locator(".guide .option:enabled")).to_have_count(0)
+    expect(leader.locator(".guide .option:not([aria-disabled])")).to_have_count(0)
     options = follower.locator(".guide .option")
     options.nth(0).click()
     options.nth(1).click()  # who answers again changes the answer
@@ -126,11 +126,11 @@ def test_the_class_is_asked_and_shown(led):
 def test_a_vote_is_locked_and_timed(led):
     leader, follower, _ = led
     ask_the_class(leader)
-    expect(follower.locator(".guide .option:enabled").first).to_be_visible()
+    expect(follower.locator(".guide .option:not([aria-disabled])").first).to_be_visible()
     leader.locator("[data-lock]").click()
     for page in (leader, follower):
         expect(page.locator(".guide .time")).to_have_text("The vote is locked.")
-    expect(follower.locator(".guide .option:enabled")).to_have_count(0)
+    expect(follower.locator(".guide .option:not([aria-disabled])")).to_have_count(0)
     leader.locator("[data-timer='60']").click()
     for page in (leader, follower):
         expect(page.locator(".guide .time")).to_contain_text("s left to vote.")

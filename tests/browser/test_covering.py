@@ -91,7 +91,7 @@ def test_a_sentence_is_veiled_at_the_question_s_own_step_only_and_who_steps_past
     page.evaluate("step => window.clock.set(step, 'jump')", later)
     expect(sentence).to_be_hidden()  # as by a link
     for step in (later - 1, later):
-        page.evaluate("step => window.clock.set(step, 'user')", step)
+        page.evaluate("step => window.clock.set(step, 'play')", step)
     expect(sentence).to_be_visible()
     assert sentence.inner_text() == frames[later]
 

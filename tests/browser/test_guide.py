@@ -77,6 +77,33 @@ def test_a_second_try_is_right_and_a_first_wrong_answer_covers_on_and_keys_lead_
     assert not page.locator(".wg .pin").first.inner_text()
 
 
+def test_who_steps_past_an_answer_is_asked_the_next_question_and_reads_each_headline_at_once(visit):
+    page = opened(visit, "bank_conflicts?stop=banks", LAPTOP)
+    asked, way_on = page.locator(".wg .guide .question"), page.locator('.wg .guide [data-go="next"]')
+    questions = {q["id"]: q for q in page.evaluate("document.querySelector('.wg').stage.content.questions")}
+    first, second, third = (questions[id] for id in ("turns", "wider", "rows_of_48"))
+    frames = page.evaluate("document.querySelector('.wg').stage.frames.map(f => f.head ?? f.sentence)")
+    expect(way_on).to_be_hidden()
+    for step, due in enumerate((first, second, second, third, third)):
+        expect(asked).to_have_text(due["text"])
+        assert page.locator(".wg .narration > [role=status]").inner_text() == frames[step]
+        page.evaluate("window.clock.set(window.clock.step + 1, 'user')")
+    for again in range(2):  # the picture stays at its end, and so does the way on
+        page.get_by_label("Your answer").fill(str(third["answer"] * 3 + again))
+        page.keyboard.press("Enter")
+        assert step_of(page) == 4 and way_on.is_visible()
+    expect(page.locator(".wg .guide .answer")).to_contain_text(third["why"])
+    page.locator('.wg .guide [data-turn="Previous question"]').click()
+    page.locator(f'.wg .guide [data-option="{second["answer"]}"]').click()
+    expect(page.locator(".wg .guide .answer")).to_contain_text("Right")
+    for option in page.locator(".wg .guide .option").all():
+        option.dispatch_event("click")
+    expect(page.locator(".wg .guide .answer")).to_contain_text("Right")
+    page.keyboard.press("ArrowLeft")  # a step back asks nothing anew
+    expect(asked).to_have_text(second["text"])
+    assert way_on.is_visible()
+
+
 @pytest.mark.parametrize("size", [LAPTOP, PHONE], ids=["laptop", "phone"])
 def test_a_link_from_the_middle_of_a_stop_opens_with_its_title_idea_and_question_and_hides_the_answer(visit, size):
     page = opened(visit, "tiling?stop=tiles&kernel=02_tiled&step=3", size)

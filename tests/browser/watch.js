@@ -10,7 +10,7 @@ new PerformanceObserver(list => {
 }).observe({ type: 'layout-shift', buffered: true });
 // All that a stop can show in the rail: a reader has seen its questions.
 window.tick = link => {
-  if (!link.querySelector('.mark')) link.insertAdjacentHTML('beforeend', '<span class="mark">\u2713</span>');
+  if (!link.querySelector('.mark')) link.insertAdjacentHTML('beforeend', '<span class="mark done"></span>');
 };
 window.fonts = new Map();
 window.cut = new Map(); // text -> how many pixels of it are outside its canvas, since cut.clear()

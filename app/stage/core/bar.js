@@ -1,5 +1,4 @@
 // The bar: play, pause, speed, scrub, and the step's sentence. It sets the step of the clock.
-import { calm, moving } from './follow.js';
 import { makePauseAt } from './marks.js';
 import { button, element, listen } from './paint.js';
 
@@ -7,7 +6,6 @@ const SPEEDS = [1 / 8, 1 / 4, 1 / 2, 1, 2, 4, 10, 30]; // steps a second
 const TICKS = 16; // at most, on the slider
 const LARGE = 90; // characters of a headline at most, for the largest type
 const FIRST = 250; // ms from the press to the first step
-const LAST = 1800; // ms after which a headline waits no longer
 /** @type {Record<string, string>} */
 const ICONS = {
   first: 'M5 5h2v14H5zM20 5v14L9 12z',
@@ -168,33 +166,13 @@ export function makeBar({ clock, onRest }) {
       status.ariaLive = said ? 'off' : 'polite'; // the hand's own control says what it does
       box.classList.toggle('wrong', !!now?.wrong);
     });
-  // One rule for all pictures: the eye follows the motion, then reads. The headline before is pale until the picture
-  // rests. A jump and a hand have no wait.
-  let since = 0,
-    waiting = 0;
-  const tellNow = () => {
-    cancelAnimationFrame(waiting);
-    sentences.classList.remove('waits');
-    showSentences(clock.step);
-  };
-  const tellAtRest = () => {
-    cancelAnimationFrame(waiting);
-    const waits = !said && moving.count > 0 && performance.now() - since < LAST;
-    if (!waits) return tellNow();
-    sentences.classList.add('waits');
-    waiting = requestAnimationFrame(tellAtRest);
-  };
   const unsay = listen(clock, 'said', ({ detail }) => {
     if (said === detail) return;
     said = detail;
-    if (said || !sentences.matches('.waits')) tellNow();
-  });
-  const unstep = listen(clock, 'step', ({ detail: { why } }) => {
-    if (why === 'jump' || calm()) return tellNow();
-    since = performance.now();
-    queueMicrotask(tellAtRest); // the pictures hear of the step after the bar
+    showSentences(clock.step);
   });
   const unfollow = clock.follow(step => {
+    showSentences(step); // at once, whatever the picture still has to move
     const name = clock.titles[step] ?? '';
     range.value = step;
     count.textContent = `${clock.number} / ${clock.last}`;
@@ -261,9 +239,7 @@ export function makeBar({ clock, onRest }) {
     unmount() {
       stop();
       clearTimeout(rest);
-      cancelAnimationFrame(waiting);
       unfollow();
-      unstep();
       unsay();
       pauseAt.unmount();
     },

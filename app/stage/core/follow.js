@@ -15,36 +15,25 @@ export const filled = (text, values = {}) => text.replace(/\{(\w+)\}/g, (_, name
 const LAG = 0.07; // seconds in which 63 % of the way is covered
 const LONGEST = 0.05; // seconds of a frame, as far as motion counts them
 
-/** How many pictures under a hand move now. The headline waits for them (bar.js). */
-export const moving = { count: 0 };
-
 /**
  * Calls frame(ms, seconds since the frame before) while it returns true. `wake` starts it again, `stop` ends it.
  * @param {(now: number, seconds: number) => boolean} frame
  */
 export function makeLoop(frame) {
   let last = 0,
-    request = 0,
-    on = false;
-  const turn = (/** @type {boolean} */ yes) => {
-    if (yes !== on) moving.count += yes ? 1 : -1;
-    on = yes;
-  };
+    request = 0;
   const tick = (/** @type {number} */ now) => {
     request = 0;
     const more = frame(now, last ? Math.min(LONGEST, (now - last) / 1000) : 0.016);
     last = more ? now : 0;
     if (more) wake();
-    else if (!request) turn(false); // the frame itself can wake it
   };
   const wake = () => {
-    turn(true);
     request ||= requestAnimationFrame(tick);
   };
   const stop = () => {
     cancelAnimationFrame(request);
     request = 0;
-    turn(false);
   };
   return { wake, stop };
 }

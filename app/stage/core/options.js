@@ -48,7 +48,7 @@ export function makeOptions(texts, onChoose) {
       buttons[n].classList.add('true');
     },
     lock(/** @type {boolean} */ yes) {
-      for (const one of buttons) one.disabled = yes;
+      for (const one of buttons) one.ariaDisabled = yes || one.matches('.off') ? 'true' : null;
     },
   };
 }

@@ -50,6 +50,10 @@ export function makeGuide(app) {
   let at = 0,
     tries = 0, // wrong answers to this question
     walked = false, // the reader has stepped since it was asked
+    told = false, // its answer is in the card
+    ended = false, // the way on is offered
+    last = 0, // the step before
+    showing = false, // the card itself sets the step
     toPlay = false, // the stop was opened by the rail, and its picture is not there yet
     led = false, // by this browser
     folded = false; // the presentation that runs has closed the card
@@ -70,6 +74,7 @@ export function makeGuide(app) {
     header.asks.setAttribute('aria-expanded', String(yes));
     if (yes) {
       keep({ seen: true });
+      fit();
       if (!byUser) return;
       const { frames } = stage.content,
         summary = frames[questions[at]?.step]?.summary; // of another run, where it differs
@@ -105,19 +110,34 @@ export function makeGuide(app) {
     root.dataset.veils = (question?.veils ?? []).filter(part => part !== 'sentence' || !away).join(' ');
     covering.cover(question?.hides ?? NOTHING, walked && away > 0);
   };
-  const unstep = listen(clock, 'step', ({ detail: { why } }) => {
+  const unstep = listen(clock, 'step', ({ detail: { step, why } }) => {
+    const onward = step > last && why === 'user' && !showing;
+    last = step;
     walked ||= why !== 'jump';
+    if (onward) goAlong();
     coverStep();
     showFoot();
   });
+  // Who steps past the answer of the open question is asked the next one that this picture still has ahead. An answer
+  // in the card stays until then.
+  const goAlong = () => {
+    const next = questions.findIndex((one, n) => n > at && !isDone(one) && clock.step <= shownAt(one));
+    if (next < 0 || isPolled() || (questions[next].view || stop?.picture) !== stage.picture) return;
+    if (isDone(questions[at]) ? clock.step < questions[next].step : clock.step <= shownAt(questions[at])) return;
+    if (ask.node.matches(':focus-within')) title.focus({ preventScroll: true });
+    at = next;
+    draw(clock.step > questions[next].step);
+  };
 
   // ---- a question ----
-  const draw = () => {
+  const draw = (past = false) => {
     const question = questions[at] ?? null;
     tries = 0;
-    walked = false;
+    walked = past;
     clock.cover({ point: null });
     ask.draw(question, at + 1, questions.length);
+    told = !!question && isDone(question) && !isVote();
+    if (told) ask.tell(question, null, null); // who comes back reads the answer again
     drawCover();
     drawClass();
     drawEnd();
@@ -139,7 +159,7 @@ export function makeGuide(app) {
     clock.set(question.step, 'jump'); // its covers are there already
   };
   const drawTurns = () => {
-    const voting = isPolled() && poll.open,
+    const voting = isVote(),
       question = questions[at];
     turns.replaceChildren(
       ...votes.controls(isPolled() ? poll : null, {
@@ -156,39 +176,57 @@ export function makeGuide(app) {
     const offer = (turned, to, label = turned, look = 'quiet') =>
       turns.append(button(label, () => turn(to), { class: look, 'data-turn': turned, 'aria-label': turned }));
     if (!voting)
-      turns.append(button('Show me', () => reveal(question), { 'data-show': true, class: known ? 'quiet' : '' }));
+      turns.append(
+        button('Show me', () => (told ? showIn(question) : reveal(question)), {
+          'data-show': true,
+          class: known ? 'quiet' : '',
+        }),
+      );
     if (at + 1 < questions.length)
-      offer('Next question', at + 1, known ? undefined : 'Skip', known ? 'primary' : 'quiet');
+      offer(
+        'Next question',
+        at + 1,
+        known ? undefined : 'Skip',
+        known && !questions.every(isDone) ? 'primary' : 'quiet',
+      );
     if (at > 0) offer('Previous question', at - 1, 'Back');
   };
   /** @param {story.Question} question @param {any} guess */
   const answer = (question, guess) => {
+    if (told && !isVote()) return;
     if (!isPolled() && !tries && !isRight(guess, question)) {
       tries++;
       ask.retry(question, guess);
       return inSight();
     }
-    if (!isPolled() || !poll.open) return reveal(question, guess);
+    if (!isVote()) return reveal(question, guess);
     if (room.state().leads || poll.locked) return;
     given = guess;
     room.answer(question.kind === 'click' ? isRight(guess, question) : guess);
     ask.note('Your answer is sent, without your name. You can change it until the vote ends.');
   };
-  // What the run says, and where it is seen. A right answer leaves the reader where they are.
+  // Where the answer is seen. back: also at a step before this one.
+  const showIn = (/** @type {story.Question} */ question, back = true) => {
+    const to = shownAt(question);
+    app.play(false);
+    choose(question.view);
+    showing = true;
+    // who follows a class is led there
+    if (clock.count > 1 && (back || clock.step < to)) clock.set(to, isPolled() ? 'jump' : 'user');
+    if (clock.count < 2 || clock.step === to) clock.cover({ point: question.shows ?? null });
+    showing = false;
+  };
+  // What the run says. A right answer leaves the reader where they are.
   /** @param {story.Question} question @param {any} guess */
   const reveal = (question, guess = null) => {
     const right = guess === null ? null : isRight(guess, question);
-    ask.lock(false);
-    if (!right && !isLed()) {
-      app.play(false);
-      choose(question.view);
-      // who follows a class is led there
-      // the step of the answer may be another one than that of the question
-      if (clock.count > 1) clock.set(question.shows?.to ?? question.step, isPolled() ? 'jump' : 'user');
-      clock.cover({ point: question.shows ?? null });
-    }
+    if (!right && !isLed()) showIn(question, guess === null || isPolled());
+    showing = true; // the picture may go to the step of its hand
     if (right) clock.tell('right', question.shows);
+    showing = false;
     tries++;
+    told = true;
+    ask.lock(true);
     ask.tell(question, guess, right);
     const done = [...new Set([...kept().done, question.id])];
     keep({ seen: true, done, all: kept().all || questions.every(q => done.includes(q.id)) });
@@ -213,10 +251,17 @@ export function makeGuide(app) {
     end.hidden = !stop || !(last ? questions.every(isDone) || (questions[at] === last && isDone(last)) : kept().all);
     end.replaceChildren(...(stop ? endOf(stop, link => app.visits.visit(link)) : []));
     showFoot();
+    fit();
   };
-  // The way on, once the stop is answered or walked to its end. The rail has the ways to all stops at all times.
+  // The options that nobody chose leave the card only where the end has no room beside them.
+  const fit = () => {
+    node.classList.remove('tight');
+    node.classList.toggle('tight', !end.hidden && body.scrollHeight > body.clientHeight + 1);
+  };
+  // The way on, from when the stop is answered or walked to its end. The rail has the ways to all stops at all times.
   const showFoot = () => {
-    foot.hidden = end.hidden && clock.step + 1 < clock.count;
+    ended ||= !end.hidden || (questions.length > 0 && clock.step + 1 >= clock.count);
+    foot.hidden = !ended;
     foot.querySelector('[data-go=next]')?.classList.toggle('primary', !end.hidden);
   };
   const drawFoot = () => {
@@ -229,17 +274,18 @@ export function makeGuide(app) {
 
   // ---- the class ----
   const isPolled = () => !!poll && poll.story === stop?.story && poll.question === questions[at]?.id;
+  const isVote = () => isPolled() && !!poll?.open;
   const isLed = () => {
     const { code, leads, strayed } = room.state();
     return isPolled() && !!code && !leads && !strayed;
   };
   // Answers go to the class, and are shown later.
-  const isAsked = () => isPolled() && poll.open && !room.state().leads;
+  const isAsked = () => isVote() && !room.state().leads;
   const drawClass = () => {
     const question = questions[at];
     if (!question) return turns.replaceChildren();
     votes.draw(question, isPolled() ? poll : null);
-    ask.lock(isPolled() && poll.open && (poll.locked || room.state().leads));
+    ask.lock(told || (isVote() && (!!poll?.locked || room.state().leads)));
     drawTurns();
   };
   /** @type {(leads: boolean, poll: Poll) => string} */
@@ -252,6 +298,7 @@ export function makeGuide(app) {
     if (poll?.number !== before?.number) given = null;
     if (same) return votes.draw(questions[at], isPolled() ? poll : null);
     if (before?.open && !poll && questions[at]) draw(); // the class has ended
+    if (told && isVote()) draw(); // whoever leads has answered it before
     takePoll(before, leads);
     drawClass();
     drawCover();
@@ -293,7 +340,7 @@ export function makeGuide(app) {
     // Another stop, or none; byRail: the reader came by the rail or the course; byLink: the page opens with it.
     /** @param {Stop | null} to @param {boolean} byRail @param {boolean} byLink */
     open(to, byRail, byLink) {
-      [stop, questions, toPlay] = [to, [], byRail];
+      [stop, questions, toPlay, ended] = [to, [], byRail, false];
       app.play(false);
       draw();
       if (!stop) return show(false);
@@ -329,6 +376,9 @@ export function makeGuide(app) {
     },
   };
 }
+
+// The step at which a question's answer is seen.
+const shownAt = (/** @type {story.Question} */ { step, shows }) => shows?.to ?? step;
 
 // The end of a stop: what its idea wins. What else differs, a link to go deeper and the paper open with a press.
 // follow: goes to a moment.

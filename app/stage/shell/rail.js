@@ -3,8 +3,8 @@ import { inMinutes, linkOf } from './course.js';
 import { button, element, way } from '../core/paint.js';
 import { opens } from './menu.js';
 
-/** @type {Record<string, [string, string]>} */
-const MARKS = { seen: ['\u00b7', 'opened'], done: ['\u2713', 'all questions seen'] };
+/** @type {Texts} */
+const MARKS = { seen: 'opened', done: 'all questions seen' };
 
 /** @param {App} app */
 export function makeRail(app) {
@@ -19,11 +19,13 @@ export function makeRail(app) {
     const go = () => app.visits.toStop(stop);
     return way(linkOf(stop), go, attributes, element('b', {}, String(number)), element('span', {}, ` ${title}`));
   });
-  const more = makeMore(app);
+  const more = makeMore(app),
+    here = element('span', { class: 'here', 'aria-hidden': 'true' }); // after the numbers, which never move
   const node = element(
     'nav',
     { 'aria-label': 'The course' },
     element('ol', { class: 'stops' }, ...links.map(link => element('li', {}, link))),
+    here,
     more.node,
   );
   return {
@@ -32,6 +34,7 @@ export function makeRail(app) {
     /** @param {string} path @param {Stop | null} stop */
     mark(path, stop) {
       for (const link of links) current(link, link.dataset.stop === stop?.name);
+      here.textContent = stop && !stop.shelf ? stop.title : '';
       more.mark(path, !stop || !!stop.shelf);
     },
     // progress: stop -> seen or done.
@@ -43,9 +46,10 @@ export function makeRail(app) {
 
 /** @param {Element} a @param {string} state */
 function sign(a, state) {
-  const [mark, said] = MARKS[state] ?? [];
+  const said = MARKS[state];
   a.querySelector('.mark')?.remove();
-  if (mark) a.append(element('span', { class: 'mark', title: said }, mark, element('span', { class: 'unseen' }, said)));
+  if (said)
+    a.append(element('span', { class: `mark ${state}`, title: said }, element('span', { class: 'unseen' }, said)));
 }
 
 /** @param {Element} a @param {boolean} yes */

@@ -199,7 +199,7 @@ function addSide(made, at, now, side, n, paint) {
     made.text(
       `moved ${n} is`,
       [narrow ? left + wide : left + wide - 10.6 * em, place[1]],
-      at.half > 36 * em ? now.heads : narrow ? now.shortly : now.narrow,
+      at.half > 42 * em ? now.heads : narrow ? now.shortly : now.narrow,
       {
         ...{ size: smallText(em), align: 'right' },
       },
