@@ -46,7 +46,7 @@ export default function (host, { meta }, context) {
       left = (/** @type {number} */ cycles) => (since() < 0 ? cycles : Math.max(0, cycles - since()));
     const away = levels.map(({ now }, n) => (now < step || !n ? 1 : now > step ? 0 : moves(n) ? slid : 1));
     return {
-      ...{ levels, sizes, together: meta.together, away, seen, ruled: step >= levels[levels.length - 1].now },
+      ...{ levels, sizes, away, seen, ruled: step >= levels[levels.length - 1].now },
       known: levels.map(({ now, cycles }, n) => now < step || (now === step && !(moves(n) && since() < cycles))),
       on: levels.map(({ cycles }, n) => (moves(n) && since() < cycles ? left(cycles) : null)),
       home: step === HAND ? sizes[size].home : -1,

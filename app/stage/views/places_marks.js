@@ -36,7 +36,6 @@ export function placesLayout({ width, height, em }, levels) {
  * @typedef {object} Now
  * @property {memory_hierarchy.Level[]} levels
  * @property {memory_hierarchy.Size[]} sizes
- * @property {string} together what the shared memory and L1 of an SM share, or ""
  * @property {number[]} away share of its distance that each level has
  * @property {boolean[]} known whether its wait is in sight
  * @property {(number | null)[]} on the way that a number of each level has before it, in cycles, or null
@@ -68,13 +67,6 @@ export function placesMarks(at, now, paint) {
   made.rect('thread', [0, 0, from, floor], { fill: paint.panel, stroke: paint.border });
   if (now.size >= 0) addSizes(made, at, now, paint);
   now.levels.forEach((level, n) => addLevel(made, at, now, level, n, paint));
-  if (now.together && now.known[SHARED] && now.size < 0) {
-    const x = at.x(now.levels[SHARED + 1].cycles) + 0.6 * em,
-      line = (at.rowY(SHARED) + at.rowY(SHARED + 1)) / 2;
-    made.add('together', 'line', [x, at.rowY(SHARED) + 0.5 * em, 0, at.rowY(SHARED + 1) - at.rowY(SHARED) - em], {
-      ...{ stroke: paint.text, width: 2 },
-    });
-  }
   if (narrow) made.add('thread is', 'upright', [from / 2, floor / 2, 0, 0], { text: 'thread', size: em, bold: true });
   else made.text('thread is', [from / 2, 1.4 * em], 'thread', { bold: true, align: 'center' });
   return made.list;
@@ -132,7 +124,8 @@ function addLevel(made, at, now, level, n, paint) {
     const right = x + widest([level.name], font) + big;
     made.text(`wait ${n}`, [right, top, at.width - right - 2], wait, { ...text, size: n ? big : em, bold: !!n });
   }
-  const about = narrow ? level.size : `${level.size}: ${level.holds}`,
+  const shares = now.known[n] && now.size < 0 ? level.shares : '',
+    about = `${level.size}${narrow ? '' : `: ${level.holds}`}${shares && `. ${shares}`}`,
     lines = large ? [level.size, ...wrapped(level.holds, narrow ? 3 : 9)] : [about],
     below = top + (large && wait ? 2.7 : large ? 1.4 : 1.25) * big;
   lines.forEach((line, row) => made.text(`about ${n} ${row}`, [x, below + 1.35 * row * em, room], line));
