@@ -60,7 +60,7 @@ export function swapMarks(at, room, paint) {
     { em, narrow } = at,
     wide = (at.width - 2) / 2 - (narrow ? 0.5 : 1.2) * em,
     names = (narrow ? 2.8 : 3.4) * em,
-    cell = { w: (wide - names) / FEW, h: Math.max(1.6 * em, Math.min(4.4 * em, (room - 8.2 * em) / FEW)) },
+    cell = { w: (wide - names) / FEW, h: Math.max(1.6 * em, Math.min(5.4 * em, (room - 8.2 * em) / FEW)) },
     two = cell.h > 2.8 * em; // lines in a cell
   [false, true].forEach((xor, n) => {
     const [x, y] = [n * (at.width - wide), 0],
@@ -110,7 +110,7 @@ export function swapMarks(at, room, paint) {
       more = xor ? 'Two rows differ, so c XOR row differs, too.' : 'And 28 more rows, 28 more columns.';
     (narrow
       ? ['Words of column 0:', found]
-      : [`Column 0: ${found}, ... ${xor ? 'No two lanes meet.' : 'All lanes wait.'}`, more]
+      : [`Column 0: ${found}, ... ${xor ? 'No two lanes meet.' : 'They take turns.'}`, more]
     ).forEach((text, line) =>
       made.text(`${xor} says ${line}`, [x, end + 1.5 * line * em, wide], text, {
         ...{ bold: !line, fill: line || xor ? paint.text : PALETTE.wrong },
