@@ -56,8 +56,8 @@ def questions() -> list[stage.Question]:
 
 @of_recordings(cache)
 def padded_pair() -> Row:
-    """The newest recorded pair of times of the stop's kernel that differ in padding only, at its longest problem and with
-    its other constants. name, tokens, words (of padding), times, device and date. Empty without one."""
+    """The newest recorded pair of times of the stop's kernel that differ in padding only, at its longest problem. name,
+    tokens, words (of padding), times, device and date. Empty without one."""
     kernel = WORDS.table("kernels")["padded"]
     for made, where in tables.recorded("bench").values():
         rows = tables.of_present_code(made, where).query("status == 'ok' and causal != True")
