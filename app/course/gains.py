@@ -12,6 +12,7 @@ from typing import Any
 
 from app.course.stop import Gain, Stop, StopError
 from explainers.stories.block_table import serving
+from explainers.stories.memory_hierarchy.memory_levels import plateaus
 from explainers.story import glossary
 from kernels.build.occupancy import MACHINES, limits
 from kernels.catalog import Catalog
@@ -32,6 +33,7 @@ SIZES = {  # field of Compared -> the size that it writes. With _before: of the 
     **{name: name for name in ("numbers", "gpus", "batch", "window")},
 }
 WARP = 32  # lanes
+GPU = "NVIDIA H200"  # of the course: its tables come first, so one thing has one number at all stops
 Sizes = Mapping[str, object]  # of a problem, or of something else that is counted
 
 
@@ -103,7 +105,6 @@ SHORT, LONG = "short runs with pauses", "runs without pauses"  # rested and sust
 COLUMNS: dict[str, tuple[str, str, str, str, dict[str, object]]] = {
     "time": ("bench", "name", "median_us", "us", {"status": "ok", "causal": False}),
     "bytes": ("bench", "name", "bytes", "B", {"status": "ok", "causal": False}),
-    "latency": ("hierarchy", "space", "cycles", "cycles", {"kind": "latency"}),
     "cycles": ("cycles", "", "cycles", "cycles", {}),
     "error": ("precision", "name", "relative error", "", {"field": "score_scale", "value": 1.0}),
 }
@@ -131,8 +132,8 @@ def place_of(where: Provenance, how: str) -> str:
 
 @of_recordings(lru_cache(maxsize=8))
 def recorded_rows(kind: str) -> tuple[tuple[list[Row], Provenance], ...]:
-    """The rows of each recorded table of a kind, the newest table first."""
-    found = tables.recorded(kind).values()
+    """The rows of each recorded table of a kind: of GPU first, then the newest table first."""
+    found = sorted(tables.recorded(kind).values(), key=lambda one: one[1].device != GPU)
     return tuple(([_values(row) for row in table.to_dict("records")], where) for table, where in found)
 
 
@@ -154,6 +155,16 @@ def _values(row: Row) -> Row:
     found |= {str(name): value for name, value in row.items() if value == value}  # a missing number is NaN
     pairs = [pair.split("=") for pair in settings.split()] if isinstance(settings, str) else []
     return found | {name: int(value) for name, value in pairs}
+
+
+def _latency(gain: Gain, catalog: Catalog) -> Compared | None:
+    """The wait for a load of two levels of memory: the figures of the picture `places`."""
+    found = tables.recorded("hierarchy").values()
+    for table, where in sorted(found, key=lambda one: one[1].device != GPU):
+        cycles = plateaus(table).set_index("level").cycles.dropna()
+        if {gain.kernel, gain.before} <= set(cycles.index):
+            return Compared(cycles[gain.kernel], cycles[gain.before], "cycles", place_of(where, ""))
+    return None
 
 
 DUELS = {"duel": ("sustained_us", "sustained_peer_us", LONG), "rested": ("us", "peer_us", SHORT)}
@@ -291,6 +302,7 @@ def _serving(gain: Gain, catalog: Catalog) -> Compared | None:
 
 
 RULES: dict[str, Callable[[Gain, Catalog], Compared | None]] = {
+    "latency": _latency,
     "duel": _duel,
     "rested": _duel,
     "chain": _chain,

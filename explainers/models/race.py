@@ -21,7 +21,7 @@ WORDS = Words.of(str(__package__), "race_words.toml")
 HEIGHT = 128  # queries of a tile of FlashAttention-2 at this head_dim. Other heights have no time.
 PEERS = {"sdpa_math": "unfused", "sdpa_flash": "flash", "sdpa_cudnn": "cudnn"}
 BEGIN, GROWN = 2048, 8192  # tokens of the race, and of its end
-PHASES = ("words", "begin", "scores", "weights", "output", "times", "grown", "hand")
+PHASES = ("words", "begin", "scores", "weights", "output", "grown", "times", "hand")
 SHORT = ("words", "scores", "weights", "gone")  # of the start page
 
 
@@ -81,10 +81,10 @@ def view(phases: Sequence[str] = PHASES) -> stage.View:
     """The picture. Without recordings it has no times."""
     times, where = raced()
     ratio = {t["tokens"]: t["unfused"] / t["flash"] for t in times if not t["causal"]}
-    held = next((t["held"][0] for t in times if t["tokens"] == BEGIN and not t["causal"]), 0.0)
-    squares = 2 * BEGIN * BEGIN * JOB["batch"] * JOB["heads"] * JOB["bytes"]
+    held = next((t["held"][0] for t in times if t["tokens"] == GROWN and not t["causal"]), 0.0)
+    squares = 2 * GROWN * GROWN * JOB["batch"] * JOB["heads"] * JOB["bytes"]
     names: Row = {"ratio": ratio, "begin": BEGIN, "grown": GROWN, "fewer": _fewer(BEGIN), "held": held / squares}
-    there = [phase for phase in phases if phase != "times" or BEGIN in ratio]
+    there = [phase for phase in phases if phase != "times" or GROWN in ratio]
     steps: list[Row] = [{"phase": phase, "tile": -1} for phase in there]
     place = {"device": where.device.removeprefix("NVIDIA "), "date": where.date} if where else {}
     meta: RaceMeta = {

@@ -32,14 +32,20 @@ def test_the_width_of_a_row_says_its_turns_and_their_reason(visit):
 
 
 def test_the_switch_says_that_it_changes_the_width(visit):
-    page = visit(PICTURE.replace("step=4", "step=5"))
-    expect(headline(page)).to_have_text("The other cure adds no word: switch XOR on.")
+    page = visit(PICTURE.replace("step=4", "step=6"))
+    expect(headline(page)).to_have_text("Switch XOR on: the rows keep 32 words.")
     page.locator(".hands input.wide").fill("33")
     page.locator(".hands input[type=checkbox]").check()
     expect(headline(page)).to_have_text("XOR needs no padding: the rows have 32 words now. 1 turn.")
     expect(page.locator(".hands input.wide")).to_be_disabled()
     page.locator(".hands [data-read=same]").click()
     expect(headline(page)).to_have_text("All lanes want one word. It is read once for all: 1 turn.")
+
+
+def test_the_xor_is_explained_before_its_switch(visit):
+    page = visit(PICTURE.replace("step=4", "step=5"))
+    expect(headline(page)).to_contain_text("a column has another bank in each")
+    assert not page.locator(".hands input").count()
 
 
 def test_a_right_answer_moves_the_width_of_the_question(visit):

@@ -1,5 +1,6 @@
 """The picture `places`: numbers come from their memories, and the reader's data spills."""
 
+from browser.test_covering import opened, turn_to
 from playwright.sync_api import expect
 
 PICTURE = "/memory_hierarchy?picture=places&depth=guided"
@@ -44,6 +45,14 @@ def test_more_data_spills_and_says_its_recorded_wait(visit):
     expect(headline(page)).to_contain_text("384 MiB")
     assert page.evaluate("window.clock.step") == 5
     expect(page.locator(".of-hand")).to_contain_text("Waits recorded on H100")
+
+
+def test_the_right_answer_moves_the_data_out_of_l1(visit):
+    page, questions = opened(visit, "levels")
+    turn_to(page, questions, "l1_holds")
+    page.locator(".wg .guide .option", has_text="It jumps to the wait for L2").click()
+    expect(headline(page)).to_contain_text("of data fits into L2")
+    assert page.locator(".hands input.wide").input_value() != "0"
 
 
 def test_without_motion_the_numbers_are_there_at_once(visit):

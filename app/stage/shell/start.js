@@ -165,7 +165,7 @@ export function makeStart(app) {
     clock.load(frames);
     view?.unmount();
     view = module.default(host, picture, { ...stage.context(content), change() {} });
-    clock.set(still.matches ? clock.count - 1 : 0, 'jump');
+    clock.set(clock.count - (still.matches ? 1 : 2), 'jump'); // where the left side has pulled away
     host.dataset.alive = provenance?.label ?? '';
     if (provenance) from.replaceChildren(labelled(provenance.label), ` ${provenance.said}`);
     play(!still.matches);

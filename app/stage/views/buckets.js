@@ -4,7 +4,7 @@ import { calm, filled, makeLoop } from '../core/follow.js';
 import { handView } from '../core/hand.js';
 import { button, element } from '../core/paint.js';
 import { EASE } from '../core/tween.js';
-import { BUCKETS_KINDS, bucketsLayout, bucketsMarks } from './buckets_marks.js';
+import { BUCKETS_KINDS, bucketsLayout, bucketsMarks, swapMarks } from './buckets_marks.js';
 import { access, BANKS, LANES, WIDTHS } from './buckets_rule.js';
 
 const TOPPLE = 900; // ms from one pile to another
@@ -38,7 +38,7 @@ function swing(/** @type {number[]} */ [x0, y0], /** @type {number[]} */ [x1, y1
 export default function (host, { meta }, context) {
   const { frames, words: texts, gain } = meta,
     { clock } = context,
-    [ASKS, FALLS, TURNS, HAND] = frames.keys(),
+    [ASKS, FALLS, TURNS, HAND, SWAP] = frames.keys(),
     /** @type {import('./buckets_rule.js').Ask} */ start = { read: 'column', xor: false, width: BANKS };
   let ask = { ...start },
     now = access(ask),
@@ -118,6 +118,7 @@ export default function (host, { meta }, context) {
     }
     if (share < 1) return true;
     settle();
+    clock.tell('said', sentence());
     if (kind !== 'rain' || clock.step !== TURNS || again <= 0) return false;
     begin('read');
     return true;
@@ -141,6 +142,7 @@ export default function (host, { meta }, context) {
 
   // ---- picture ----
   function marks(/** @type {{paint: Paint, at: any}} */ { paint, at: thing }) {
+    if (clock.step === SWAP) return swapMarks(at, at.floor, paint);
     const asks = clock.step === ASKS,
       highest = Math.max(...now.words.map(({ turn }) => turn)),
       high = new Set(now.words.filter(({ turn }) => turn === highest).map(({ bank }) => bank)),
@@ -150,7 +152,8 @@ export default function (host, { meta }, context) {
       reads = motion?.kind === 'read',
       sticks = drawn.out > 0, // then the words are still where they were
       refills = motion?.kind === 'rain' && clock.step === TURNS, // after the banks gave their words
-      whole = reads || refills || (motion?.kind === 'topple' && !sticks), // never a number between two
+      moves = motion?.kind === 'topple', // no number until the words have arrived
+      whole = reads || refills || !motion,
       turns = whole && !reads ? now.turns : Math.round(top);
     return bucketsMarks(
       at,
@@ -163,7 +166,7 @@ export default function (host, { meta }, context) {
           blocks: [...blocks.values()].map(one => ({ ...one, late: !asks && (sticks ? one.was : one.late) })),
         },
         top: reads || refills ? now.turns : top,
-        says: reads ? `turn ${turns} of ${now.turns}` : turns ? plural(turns) : '',
+        says: reads ? `turn ${turns} of ${now.turns}` : turns && !moves ? plural(turns) : '',
         bad: turns > 1,
         lane: thing?.lane ?? null,
       },
@@ -176,7 +179,8 @@ export default function (host, { meta }, context) {
     filled(texts[name], values);
   /** The sentence in place of the step's, or "". */
   function sentence() {
-    if (clock.step < HAND || JSON.stringify(ask) === JSON.stringify(start)) return '';
+    if (clock.step < HAND || clock.step === SWAP || JSON.stringify(ask) === JSON.stringify(start)) return '';
+    if (motion?.kind === 'topple') return texts.moving;
     const { turns, width } = now,
       values = { turns: plural(turns), width, factor: common(width, BANKS) };
     if (note) return fill(note, values);
@@ -192,7 +196,7 @@ export default function (host, { meta }, context) {
     width.setAttribute('aria-valuetext', `rows of ${now.width} words: ${plural(now.turns)}`);
     xor.checked = ask.xor;
     for (const one of reads.children) one.setAttribute('aria-pressed', String(one.dataset.read === ask.read));
-    const own = clock.step < HAND ? [] : hands;
+    const own = clock.step < HAND || clock.step === SWAP ? [] : hands;
     if (controls.children.length !== own.length) controls.replaceChildren(...own); // else it would lose the focus
     from.textContent = clock.step >= HAND && gain ? gain : texts.rule; // the cure comes after the fault
   }
@@ -206,9 +210,9 @@ export default function (host, { meta }, context) {
     note = 'width' in to || now.width === before ? '' : 'now_xor';
     ask.width = now.width;
     arrange();
-    speak();
-    if (calm()) settle();
     begin('topple');
+    if (calm()) settle();
+    speak();
   }
   const width = element('input', {
       ...{ type: 'range', class: 'wide', min: WIDTHS[0], max: WIDTHS[1], step: 1, 'aria-label': 'words of a row' },
@@ -247,7 +251,7 @@ export default function (host, { meta }, context) {
   /** Shows the width that a question asks for. */
   function widen(/** @type {number | undefined} */ wide) {
     if (!wide) return;
-    if (clock.step < HAND) clock.set(HAND, 'user'); // it takes the point away
+    if (clock.step < HAND || clock.step === SWAP) clock.set(HAND, 'user'); // it takes the point away
     change({ ...start, width: wide });
   }
   const onPoint = () => widen(clock.point?.width),

@@ -47,6 +47,79 @@ export function bucketsLayout({ width, height, em }) {
  * @property {number} alpha
  */
 
+const FEW = 4; // rows and columns of the cells that explain the XOR
+
+/**
+ * The first cells of the tile, with and without the XOR: their words, their banks, and the column that the lanes read.
+ * @param {Layout} at
+ * @param {number} room the height of the pane
+ * @param {Paint} paint
+ */
+export function swapMarks(at, room, paint) {
+  const made = new Marks(at.em),
+    { em, narrow } = at,
+    wide = (at.width - 2) / 2 - (narrow ? 0.5 : 1.2) * em,
+    names = (narrow ? 2.8 : 3.4) * em,
+    cell = { w: (wide - names) / FEW, h: Math.max(1.6 * em, Math.min(5.4 * em, (room - 8.2 * em) / FEW)) },
+    two = cell.h > 2.8 * em; // lines in a cell
+  [false, true].forEach((xor, n) => {
+    const [x, y] = [n * (at.width - wide), 0],
+      left = x + names,
+      top = y + 4.2 * em,
+      banks = Array.from({ length: FEW }, (_, row) => placeOf(xor, row, 0));
+    const title = xor ? 'With XOR' : 'Without XOR',
+      rule = xor ? ': column c at place c XOR row' : ': column c at place c';
+    made.text(`${xor} is`, [x, y + 1.1 * em, wide], `${title}${narrow ? '' : rule}`, {
+      ...{ bold: true, size: (narrow ? 1 : 1.15) * em },
+    });
+    made.text(`${xor} bank is`, [x, top - 0.6 * em], 'bank', { bold: true });
+    for (let place = 0; place < FEW; place++)
+      made.text(`${xor} bank ${place}`, [left + (place + 0.5) * cell.w, top - 0.6 * em], `${place}`, {
+        ...{ bold: true, align: 'center' },
+      });
+    for (let row = 0; row < FEW; row++) {
+      const up = top + row * cell.h;
+      made.text(`${xor} row ${row}`, [x, up + cell.h / 2 + 0.35 * em], `row ${row}`);
+      for (let column = 0; column < FEW; column++) {
+        const place = placeOf(xor, row, column),
+          word = row * COLUMNS + place,
+          read = !column,
+          late = read && !xor && row > 0,
+          middle = left + (place + 0.5) * cell.w;
+        made.rect(`${xor} cell ${row} ${column}`, [left + place * cell.w, up, cell.w - 3, cell.h - 3], {
+          ...{ fill: read ? (late ? PALETTE.wrong : WAVES.now) : paint.panel, stroke: paint.border },
+          ...{
+            datum: { kind: 'word', word },
+            tip: `row ${row}, column ${column}: word ${word} mod 32 = bank ${place}`,
+          },
+        });
+        const ink = read ? { fill: '#000', bold: true } : {},
+          says = two ? [`column ${column}`, `word ${word}`] : [`${word}`];
+        says.forEach((text, line) =>
+          made.text(
+            `${xor} word ${row} ${column} ${line}`,
+            [middle - 1, up + cell.h / 2 + (0.35 + 1.3 * (line - (says.length - 1) / 2)) * em, cell.w - 6],
+            text,
+            { align: 'center', ...ink },
+          ),
+        );
+      }
+    }
+    const end = top + FEW * cell.h + 1.4 * em;
+    const found = `banks ${banks.join(', ')}`,
+      more = xor ? 'Two rows differ, so c XOR row differs, too.' : 'And 28 more rows, 28 more columns.';
+    (narrow
+      ? ['Words of column 0:', found]
+      : [`Column 0: ${found}, ... ${xor ? 'No two lanes meet.' : 'They take turns.'}`, more]
+    ).forEach((text, line) =>
+      made.text(`${xor} says ${line}`, [x, end + 1.5 * line * em, wide], text, {
+        ...{ bold: !line, fill: line || xor ? paint.text : PALETTE.wrong },
+      }),
+    );
+  });
+  return made.list;
+}
+
 /**
  * @param {Layout} at
  * @param {object} now
@@ -116,14 +189,14 @@ export function bucketsMarks(at, now, paint) {
     made.text(`lane ${lane}`, [0, laneY(lane) + em / 3], `${lane}`);
   for (const block of now.blocks) {
     const lane = block.lanes[0],
-      [x, y, , h] = cellAt(wordAt(now.ask.read === 'same' ? 0 : block.row, 0)),
+      [x, y, , h] = cellAt(wordAt(now.ask.read === 'same' ? 0 : block.row, 0)), // lines end at the tile's edge
       fill = block.late ? PALETTE.wrong : WAVES.now,
       all = block.lanes.length > 1,
       tip = `lane${all ? `s ${lane} to ${block.lanes.at(-1)}` : ` ${lane}`}: word ${block.word} mod 32 = bank ${block.bank}`,
       thing = { datum: { kind: 'word', lane, word: block.word }, tip },
       fromX = (at.narrow ? 1.7 : 2.2) * em;
     for (const from of block.lanes)
-      made.add(`way ${from}`, 'line', [fromX, laneY(from), x - fromX - 1, y + h / 2 - laneY(from)], {
+      made.add(`way ${from}`, 'line', [fromX, laneY(from), at.left - fromX - 2, y + h / 2 - laneY(from)], {
         ...{ stroke: fill, alpha: now.lane === null ? 0.45 : now.lane === lane ? 1 : 0.1 },
       });
     made.rect(`asked ${block.id}`, [x, y, cell, h], { fill, ...thing });
@@ -136,20 +209,6 @@ export function bucketsMarks(at, now, paint) {
 function addBanks(made, at, now, paint) {
   const { em, cell, piles } = at,
     title = piles.y - 0.55 * em;
-  made.text(
-    'banks are',
-    [at.left, title],
-    now.asks
-      ? at.narrow
-        ? '32 banks and their words'
-        : '32 banks keep the words: each gives one word a turn. The words of each bank:'
-      : at.narrow
-        ? '32 banks'
-        : '32 banks: each gives one word a turn',
-    {
-      bold: true,
-    },
-  );
   const key = (
     /** @type {string} */ id,
     /** @type {number} */ x,
@@ -159,11 +218,27 @@ function addBanks(made, at, now, paint) {
     made.rect(`key ${id}`, [x, title - 0.75 * em, 0.8 * em, 0.8 * em], { fill });
     made.text(`key ${id} is`, [x + 1.1 * em, title], said);
   };
-  const right = at.left + BANKS * at.pitch;
-  if (!now.asks) {
-    key('first', right - (at.narrow ? 10.5 : 12) * em, WAVES.now, 'first turn');
-    key('late', right - 4.6 * em, PALETTE.wrong, 'waits');
-  }
+  const name = () => {
+    made.text(
+      'banks are',
+      [at.left, title],
+      now.asks
+        ? at.narrow
+          ? '32 banks and their words'
+          : '32 banks keep the words: each gives one word a turn. The words of each bank:'
+        : at.narrow
+          ? '32 banks'
+          : '32 banks: each gives one word a turn',
+      {
+        bold: true,
+      },
+    );
+    const right = at.left + BANKS * at.pitch;
+    if (!now.asks) {
+      key('first', right - (at.narrow ? 10.5 : 12) * em, WAVES.now, 'first turn');
+      key('late', right - 4.6 * em, PALETTE.wrong, 'waits');
+    }
+  };
   for (let bank = 0; bank < BANKS; bank++) {
     made.rect(`bank ${bank}`, [at.x(bank), piles.y, cell, piles.h], {
       ...{ fill: paint.panel, datum: { kind: 'bank', bank }, tip: `bank ${bank}` },
@@ -173,6 +248,7 @@ function addBanks(made, at, now, paint) {
   }
   made.add('floor', 'line', [at.left, at.floor, BANKS * at.pitch, 0], { stroke: PALETTE.axis, width: 1.5 });
   if (now.asks) {
+    name();
     const { every } = at,
       step = Math.min(2 * em, piles.h / 8),
       top = piles.y + 1.4 * em;
@@ -199,6 +275,8 @@ function addBanks(made, at, now, paint) {
       ...{ datum: { kind: 'block', lane: block.lanes[0], word: block.word, bank: block.bank } },
       tip: `word ${block.word} mod 32 = bank ${block.bank}`,
     });
+  made.rect('names', [at.left, title - 0.95 * em, BANKS * at.pitch, 1.35 * em], { fill: paint.background }); // words fall behind
+  name();
   const size = (at.narrow ? 3 : 4.6) * em,
     high = Math.max(piles.y + 0.9 * size, Math.min(at.pileY(now.top - 1), at.floor) - 0.25 * size),
     left = at.x(Math.min(now.tallest + 1, BANKS - 11));
@@ -214,6 +292,10 @@ function addBanks(made, at, now, paint) {
 export const BUCKETS_KINDS = {
   // The tile's cells, row after row, the darker the later their column.
   tile(g, { rect, columns, wordAt, cellAt, light, ink, unused }) {
+    g.save();
+    g.beginPath();
+    g.rect(...rect); // rows on their way do not leave it
+    g.clip();
     g.fillStyle = light;
     g.fillRect(...rect);
     const [r, b, l] = rgb(ink);
@@ -228,5 +310,6 @@ export const BUCKETS_KINDS = {
         const [x, y, w, h] = cellAt(wordAt(row, column));
         g.strokeRect(x + 0.5, y + 0.5, w - 1, Math.max(0.5, h - 1));
       }
+    g.restore();
   },
 };

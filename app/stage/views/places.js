@@ -94,11 +94,17 @@ export default function (host, { meta }, context) {
   const onPoint = () => {
     if (clock.step === HAND && clock.point?.kind === 'size') change(clock.point.size);
   };
+  // The data of an answer.
+  const onRight = (/** @type {any} */ { detail }) => {
+    if (detail?.kind !== 'size') return;
+    if (clock.step !== HAND) clock.set(HAND, 'user');
+    change(detail.size);
+  };
   const view = handView(host, context, {
     frames,
     controls,
     foot: [element('span', { class: 'from' }, meta.recorded)],
-    heard: { step: onStep, covers: onPoint },
+    heard: { step: onStep, covers: onPoint, right: onRight },
     end: loop.stop,
     title: 'Where bytes live',
     live: true,

@@ -124,7 +124,8 @@ function addLevel(made, at, now, level, n, paint) {
     const right = x + widest([level.name], font) + big;
     made.text(`wait ${n}`, [right, top, at.width - right - 2], wait, { ...text, size: n ? big : em, bold: !!n });
   }
-  const about = narrow ? level.size : `${level.size}: ${level.holds}`,
+  const shares = now.known[n] && now.size < 0 ? level.shares : '',
+    about = `${level.size}${narrow ? '' : `: ${level.holds}`}${shares && `. ${shares}`}`,
     lines = large ? [level.size, ...wrapped(level.holds, narrow ? 3 : 9)] : [about],
     below = top + (large && wait ? 2.7 : large ? 1.4 : 1.25) * big;
   lines.forEach((line, row) => made.text(`about ${n} ${row}`, [x, below + 1.35 * row * em, room], line));

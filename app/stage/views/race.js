@@ -31,8 +31,8 @@ export default function (host, { meta }, context) {
     { clock } = context,
     HAND = frames.length - 1,
     FIRST = phases.indexOf('scores'), // the first step with bytes
-    TIMES = phases.includes('output') ? phases.indexOf('output') + 1 : HAND, // and with recorded figures
-    longest = phases.includes('grown') ? grown : begin; // tokens of the hand
+    TIMES = phases.includes('times') ? phases.indexOf('times') : HAND, // and with recorded figures
+    GROWN = phases.includes('grown') ? phases.indexOf('grown') : HAND + 1; // the first step with more tokens
   const start = { tokens: begin, height: meta.height, causal: false };
   let chosen = { ...start },
     touched = '', // the control that the reader moved last
@@ -67,15 +67,21 @@ export default function (host, { meta }, context) {
       found = record() || null,
       square = 2 * squareOf(),
       amount = (/** @type {number} */ bytes) => `${three(bytes / 1e9)} GB`,
-      ms = (/** @type {number} */ value) => `${three(value)} ms`;
+      ms = (/** @type {number} */ value) => `${three(value)} ms`,
+      // S and P are stored once. What else torch holds is not measured apart.
+      parted = (/** @type {number} */ held, /** @type {number} */ one) =>
+        /** @type {import('./race_marks.js').Fact[]} */ ([
+          ['of it, S and P', (2 * one) / held, `2 × ${amount(one)}`, 0.6],
+          ['and other tensors', 1 - (2 * one) / held, amount(held - 2 * one), 0.6],
+        ]);
     /** @type {import('./race_marks.js').Fact[][] | null} */
     const facts = found && [
       [
         ['time, torch unfused', 1, ms(found.unfused)],
         ['memory in use', 1, amount(found.held[0]), 0.6],
-        chosen.causal
-          ? ['computes the grey half, too', -1, '']
-          : ['of it, S and P', square / found.held[0], amount(square), 0.6],
+        ...(chosen.causal
+          ? [/** @type {import('./race_marks.js').Fact} */ (['computes the grey half, too', -1, ''])]
+          : parted(found.held[0], square / 2)),
       ],
       [
         ['time, FlashAttention-2', found.flash / found.unfused, ms(found.flash)],
@@ -225,7 +231,7 @@ export default function (host, { meta }, context) {
   // ---- the canvas and the clock ----
   function arrive(/** @type {number} */ step, /** @type {string} */ why) {
     if (step !== HAND) touched = '';
-    if (!touched) chosen = { ...start, tokens: step === HAND ? longest : phases[step] === 'grown' ? grown : begin };
+    if (!touched) chosen = { ...start, tokens: step >= GROWN ? grown : begin };
     if (phases[step] === 'words') begun = performance.now();
     controls.style.visibility = phases[step] === 'words' ? 'hidden' : ''; // no tokens to drag yet
     lasts = step + 1 < TIMES ? MOVE : LAST;

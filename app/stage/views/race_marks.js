@@ -9,7 +9,8 @@ const SHARED = ['K', 'V', 'Q', 'O']; // what both sides move
 const ORDER = [...SHARED, 'S', 'P'];
 const FLOW = ['Q', 'K', 'S', 'P', 'V', 'O']; // as attention makes them
 const NAMES = ['Store the square', 'Keep one tile'];
-const FACTS = 3; // rows of recorded figures
+const FACTS = 4; // rows of recorded figures
+const TRIPS = { S: 'S out and back', P: 'P out and back' };
 const PALE = 0.16; // of what is not made yet
 
 /** @param {{width: number, height: number, em: number}} size */
@@ -21,7 +22,7 @@ export function raceLayout({ width, height, em }) {
     top = bar.y + bar.h + 0.6 * em,
     room = Math.max((narrow ? 20 : 15) * em, height - top),
     line = 1.55 * em,
-    rows = room < 20 * em ? FACTS - 1 : FACTS,
+    rows = room < 20 * em ? FACTS - 2 : room < 24 * em ? FACTS - 1 : FACTS,
     card = { y: top + room - rows * line - 1.1 * em, h: rows * line + 0.7 * em, rows },
     head = 1.9 * em + 2 * (1.45 * em + GAP), // above the square
     across = Math.min(0.62 * half, half - 2 * (1.45 * em + GAP) - 2.6 * em), // next to the strips
@@ -217,9 +218,14 @@ function addSide(made, at, now, side, n, paint) {
       },
     });
     if (w > 1.4 * em)
-      made.text(`part ${n} ${tensor} is`, [x + w / 2, bar.y + 1.15 * em], w > 7 * em ? `${tensor} ${says}` : tensor, {
-        ...{ bold: true, align: 'center', fill: '#fff' },
-      });
+      made.text(
+        `part ${n} ${tensor} is`,
+        [x + w / 2, bar.y + 1.15 * em],
+        w > 8 * em && side.done ? (TRIPS[/** @type {'S'} */ (tensor)] ?? tensor) : tensor,
+        {
+          ...{ bold: true, align: 'center', fill: '#fff' },
+        },
+      );
     x += w;
   }
   addMemory(made, at, now, side, n, paint);
@@ -257,6 +263,11 @@ function addMemory(made, at, now, side, n, paint) {
   bar('O', [x - strip - GAP, y, strip, turn >= 2 ? rows : 0]);
   const common = { clip, size, em, causal: now.causal, line: paint.border, light: paint.background };
   const end = now.facts ? at.card.y : at.height; // of the part of memory in sight
+  const inSight = [at.half - (x - n * at.half) - shift - wide - 1.5 * em, end - y - shift - tall - 1.6 * em],
+    top = side.done ? Math.min(size - tall, inSight[1]) : Math.min(side.row * now.height * scale, end - y - tall / 2),
+    across = side.done ? (size < 4 * em ? size + 1.6 * em : Math.min(size - wide, inSight[0])) : key,
+    [chipX, chipY] = [x + shift + across, y + shift + Math.max(0, top)],
+    chip = [chipX - 0.8 * em, chipY - 0.8 * em, chipX + wide + 0.8 * em, chipY + tall + 0.8 * em];
   if (!stores)
     made.add('empty', 'empty', [x, y, size, size], {
       ...{ ...common, stroke: paint.text, end, text: side.done ? now.gone : '' },
@@ -270,7 +281,7 @@ function addMemory(made, at, now, side, n, paint) {
     made.add(`ink ${tensor}`, 'ink', [x + from, y + from, size, size], {
       ...{ ...common, tensor, fill: COLOURS[tensor], text: now.parts[tensor], tall, step: TILE_KEYS * scale },
       ...{ rows: all ? size : rows, key: all ? 0 : key, end, covered: tensor === 'S' && turn > 0 ? sheet : 0 },
-      ...{ screens: tensor === 'P' ? size / whole : 0, room: [at.half - (x - n * at.half) - from, whole] },
+      ...{ chip, screens: tensor === 'P' ? size / whole : 0, room: [at.half - (x - n * at.half) - from, whole] },
     });
   }
   const often = side.done || !side.row ? '' : `: ${side.row + 1} of ${now.tiles.toLocaleString('en')}`,
@@ -283,10 +294,7 @@ function addMemory(made, at, now, side, n, paint) {
       side.done ? `K, V read ${times}` : `${which} read${often ? ' again' : ''}${often}`,
       { bold: true },
     );
-  const inSight = [at.half - (x - n * at.half) - shift - wide - 1.5 * em, end - y - shift - tall - 1.6 * em],
-    top = side.done ? Math.min(size - tall, inSight[1]) : Math.min(side.row * now.height * scale, end - y - tall / 2),
-    across = side.done ? (size < 4 * em ? size + 1.6 * em : Math.min(size - wide, inSight[0])) : key;
-  made.add(`chip ${n}`, 'chip', [x + shift + across, y + shift + Math.max(0, top), wide, tall], {
+  made.add(`chip ${n}`, 'chip', [chipX, chipY, wide, tall], {
     ...{ clip, turn, fill: paint.text, light: paint.background, pad: at.narrow ? 4 : 8, em, side: TILE_KEYS * scale },
     text: side.done ? '' : ['writes S', 'reads S, writes P', 'reads P, writes O', 'keeps S and P'][turn],
   });
@@ -362,6 +370,7 @@ export const RACE_KINDS = {
   ink(g, mark, paint) {
     const { clip, causal, line, light, fill, rows, key, tall, step, screens, room, covered, end, em, tensor, text } =
         mark,
+      { chip } = mark, // its left, top, right and bottom
       [x, y, size] = mark.rect;
     within(g, clip, () => {
       if (causal) {
@@ -397,6 +406,7 @@ export const RACE_KINDS = {
         across = causal ? 0.3 * Math.min(wide, inner) : wide / 2,
         down = causal ? 0.72 * inner : inner / 2;
       if (rows < down + 2 * em && rows < size) return;
+      if (!causal && chip[1] < y + down + 2 * em && chip[3] > y + down - large && chip[0] < x + across + 7 * em) return;
       g.textAlign = 'center';
       g.font = `600 ${large}px ${paint.font}`;
       g.fillText(tensor, x + across, y + down);
@@ -404,7 +414,7 @@ export const RACE_KINDS = {
       const fits = g.measureText(text).width < wide - em && !causal;
       g.fillText(fits ? text : name, x + across, y + down + 1.5 * em, wide - 4);
       if (screens > 1.1 && !causal && down + 4 * em < inner)
-        g.fillText(`${screens.toFixed(1)} screens tall`, x + across, y + down + 3 * em, wide - 8);
+        g.fillText('it goes on, far below', x + across, y + down + 3 * em, wide - 8);
     });
   },
   // a chip over its tile, equal on both sides; what it holds has the colour of its tensor

@@ -32,13 +32,19 @@ export default function (host, { meta }, context) {
   }
   const slider = element('input', {
       ...{ type: 'range', class: 'wide', min: 0, max: choices.length - 1, step: 1, 'aria-label': 'KV heads' },
+      list: 'sharing-recorded',
     }),
+    marks = element(
+      'datalist',
+      { id: 'sharing-recorded' },
+      ...choices.flatMap((kv, value) => (meta.us[kv] ? [element('option', { value })] : [])),
+    ),
     is = element('b'),
     from = element('span', { class: 'from' }),
     controls = element(
       'div',
       { class: 'hands', role: 'group', 'aria-label': 'The KV heads' },
-      element('label', {}, 'KV heads ', slider, is),
+      element('label', {}, 'KV heads ', slider, marks, is),
     );
   slider.oninput = () => {
     [kv, played] = [choices[Number(slider.value)], true];

@@ -1,5 +1,6 @@
 // The picture of shared KV heads, as marks. A column of memory is one KV head. It is under its query heads, and the
 // columns that it leaves free hold the KV heads of other requests. Below: what sharing saves, and what it does not.
+import { filled } from '../core/follow.js';
 import { Marks } from '../core/kinds.js';
 import { amount, blend, COLOURS, number, PALETTE, rgb, short } from '../core/paint.js';
 import { bytesOf } from './sharing_rule.js';
@@ -142,9 +143,10 @@ export function sharingMarks(at, { meta, step, kv, head }, paint) {
 /** What a request costs: each line has its value, the value without sharing, and the value in words. */
 /** @type {(meta: block_table.SharingMeta, sizes: ReturnType<typeof bytesOf>, kv: number) =>
  *   {id: string, said: string, value: number | null, of: number, text: string, fill: string}[]} */
-function ledger({ heads, us, ...model }, { held, asked, products }, kv) {
+function ledger({ heads, us, words, ...model }, { held, asked, products }, kv) {
   const full = bytesOf({ heads, ...model }, heads),
-    time = us[kv] ?? null;
+    time = us[kv] ?? null,
+    none = filled(words.recorded, { kv: Object.keys(us).join(' and ') });
   const lines = [
     {
       ...{ id: 'held', said: 'Kept in memory: K and V', value: held, of: full.held },
@@ -159,14 +161,13 @@ function ledger({ heads, us, ...model }, { held, asked, products }, kv) {
       ...{ value: asked, of: full.asked, text: amount(asked, UNITS, 3), fill: COLOURS.Q },
     },
     {
-      ...{ id: 'once', said: 'V3 asks for (a block per KV head)' },
+      ...{ id: 'once', said: 'V3 asks for (a block per group)' },
       ...{ value: held, of: full.held, text: amount(held, UNITS, 3), fill: PALETTE.kernels[2] },
     },
     {
       ...{ id: 'time', said: 'Time of V3, recorded', value: time, of: us[heads] },
       ...{
-        text:
-          time === null ? 'not recorded' : `${short(time, 3)} µs${kv < heads ? `, not ${short(us[heads], 3)}` : ''}`,
+        text: time === null ? none : `${short(time, 3)} µs${kv < heads ? `, not ${short(us[heads], 3)}` : ''}`,
         fill: PALETTE.kernels[2],
       },
     },
@@ -191,7 +192,10 @@ function saved(made, at, { id, said, value, of, text, fill }, top, { shares, fre
     ...{ fill, ease: 'both', datum: { part: 'size', size: id }, out: GOES, enter: { rect: [left, bar.y, 0, bar.h] } },
     ...{ span: fresh ? LAST : LATER, tip: `${said}: ${value === null ? text : id === 'time' ? text : number(value)}` },
   });
-  made.text(`${id} has ${text}`, [left + room + 0.7 * em, line], text, { bold: true, ...comes });
+  const inside = value === null; // no bar: its room has the reason
+  made.text(`${id} has ${text}`, [inside ? left + 0.7 * em : left + room + 0.7 * em, line], text, {
+    ...{ bold: !inside, ...comes },
+  });
   if (shares && value !== null)
     made.text(`${id} less ${less}`, [width - 1, line], less > 1.01 ? `÷ ${short(less, 2)}` : 'the same', {
       ...{ bold: true, size: 1.15 * em, align: 'right', fill: less > 1.01 ? paint.primary : PALETTE.wrong, ...comes },

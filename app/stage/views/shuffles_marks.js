@@ -5,7 +5,8 @@ import { Marks } from '../core/kinds.js';
 import { PALETTE, addsUp, blend, figure, rgb, smallText } from '../core/paint.js';
 
 const ENDS = 2.3; // lines of the picture for m and l
-const [MINE, OTHERS] = [0.55, 0.3]; // how much of its colour a lane's thing has
+const [MINE, OTHERS] = [0.6, 0.36]; // how much of its colour a lane's thing has
+const HUES = [PALETTE.phases.prefill, PALETTE.kernels[2], PALETTE.sequences[5], PALETTE.sequences[3]]; // of a row's lanes
 export const PHASES = ['held', 'own', 'shuffle 1', 'shuffle 2', 'weights', 'sum', 'next', 'hand'];
 /** Whether a phase is as late as another one. A next tile and the hand show the scores and the shuffles of the max. */
 export const after = (/** @type {string} */ phase, /** @type {string} */ other) =>
@@ -21,16 +22,16 @@ export function shufflesLayout({ width, height, em }, { rows, columns, lanes, sl
     size = narrow || height < 340 ? em : Math.max(1.1 * em, Math.min(height / 36, width / 72)),
     foot = 2.6 * size, // shared memory
     head = 1.8 * size;
-  const names = (narrow ? 4.6 : 5.2) * size,
+  const names = (narrow ? 4.6 : 7) * size,
     small = narrow ? Math.max(4, Math.min(9, (0.26 * height) / rows)) : 0,
-    unit = narrow ? (width - names - 2) / columns : Math.min((0.37 * width - names) / columns, 2.4 * size),
+    unit = narrow ? (width - names - 2) / columns : Math.min((0.44 * width - names) / columns, 2.4 * size),
     tall = narrow ? small : Math.max(3, Math.min(2.2 * unit, (height - foot - 2.6 * head) / rows)),
     grid = { x: names, y: 2 * head, unit, high: tall };
   const gridEnd = grid.y + rows * tall,
     left = narrow ? 0 : grid.x + columns * unit + 2 * size,
     top = narrow ? gridEnd + 0.6 * head : 0,
-    gutter = narrow ? 0 : 5.6 * size,
-    gap = narrow ? 5 : 1.2 * size,
+    gutter = narrow ? 0 : 6.2 * size,
+    gap = narrow ? 5 : 0.9 * size,
     wide = (width - left - gutter - 2 + gap) / lanes - gap;
   // in units: a head, the registers, the own max, the shuffles with their arrows, and m and l
   const units = 1.2 + slots + 1.7 + rounds * 2.4 + ENDS,
@@ -75,13 +76,9 @@ export function shufflesLayout({ width, height, em }, { rows, columns, lanes, sl
  */
 export function shufflesMarks(at, now, paint) {
   const made = new Marks(at.em),
-    stops = PALETTE.magnitude.map(rgb),
     paper = rgb(paint.background);
-  const shade = (/** @type {number} */ n, /** @type {number} */ share) => {
-    const place = (0.15 + (0.7 * n) / Math.max(1, now.lanes.length - 1)) * (stops.length - 1),
-      low = Math.min(stops.length - 2, Math.floor(place));
-    return blend(rgb(blend(stops[low + 1], stops[low], place - low)), paper, share);
-  };
+  const shade = (/** @type {number} */ n, /** @type {number} */ share) =>
+    blend(rgb(HUES[n % HUES.length]), paper, share);
   addTile(made, at, now, paint, shade);
   addLanes(made, at, now, paint, shade);
   addMax(made, at, now, paint, shade);
@@ -101,20 +98,32 @@ function addTile(made, at, now, paint, shade) {
   made.text(
     'title',
     [0, 1.1 * em, at.narrow ? at.width : grid.x + wide],
-    `scores of tile ${now.tile + 1}: a row for each query`,
+    `scores of tile ${now.tile + 1}, keys ${now.first} to ${now.first + now.grid[0].length - 1}`,
     { bold: true },
   );
-  made.text(
-    'keys',
-    [grid.x, grid.y - 0.5 * em, wide],
-    `keys ${now.first} to ${now.first + now.grid[0].length - 1}${digits ? '. A number is a lane' : ''}`,
+  // the lanes of the chosen row over its columns, and next to each row its lanes: so many a row, in order
+  made.text('columns are', [grid.x - 0.5 * em, grid.y - 0.5 * em], at.narrow ? 'lane' : 'row: lanes', {
+    align: 'right',
+  });
+  const over = Math.min(em, Math.max(11, 0.78 * grid.unit));
+  now.grid[now.chosen].forEach((thread, key) =>
+    made.text(`column ${key}`, [grid.x + (key + 0.5) * grid.unit, grid.y - 0.5 * em], `${thread % 32}`, {
+      ...{ align: 'center', size: over, bold: true },
+    }),
   );
   let warp = -1;
   now.grid.forEach((threads, n) => {
     const y = grid.y + n * grid.high,
       place = [...new Set(threads)].sort((a, b) => a - b),
       own = Math.floor(Math.max(...threads) / 32);
-    if (own !== warp) {
+    if (grid.high > em && place[0] >= 0)
+      made.text(
+        `lanes ${n}`,
+        [grid.x - 0.5 * em, y + grid.high / 2 + 0.35 * em],
+        `${n === now.chosen ? `row ${now.row}: ` : ''}${place[0] % 32}–${place[place.length - 1] % 32}`,
+        { align: 'right', bold: n === now.chosen },
+      );
+    if (own !== warp && n !== now.chosen) {
       made.text(`warp ${own}`, [0, y + Math.max(grid.high, em) * 0.8], `warp ${own}`, { bold: own === now.warp });
       warp = own;
     }
@@ -132,6 +141,7 @@ function addTile(made, at, now, paint, shade) {
   });
   const y = grid.y + now.chosen * grid.high;
   made.rect('chosen', [grid.x - 2, y - 2, wide + 3, grid.high + 3], { stroke: paint.text, width: 2.5 });
+  if (grid.high > em) return; // its name is there
   made.text('row is', [grid.x - 0.5 * em, y + grid.high / 2 + 0.35 * em], `row ${now.row}`, {
     bold: true,
     align: 'right',
@@ -148,9 +158,10 @@ function addLanes(made, at, now, paint, shade) {
       ? `row ${now.row}: ${now.lanes.length} lanes and their registers`
       : `row ${now.row}: ${now.lanes.length} lanes (threads) of warp ${now.warp}, each with its own registers`;
   made.text('lanes are', [list.left, list.y - 0.7 * em, at.width - list.left], title, { bold: true });
-  if (!at.narrow) made.text('registers are', [list.left, at.slotY(0) + list.line * 0.65, list.gutter], `registers`, {});
   if (!at.narrow)
-    made.text('registers hold', [list.left, at.slotY(1) + list.line * 0.65, list.gutter], `hold ${holds}`, {});
+    made.text('registers are', [list.left, at.slotY(0) + list.line * 0.65, list.gutter - em], `registers`, {});
+  if (!at.narrow)
+    made.text('registers hold', [list.left, at.slotY(1) + list.line * 0.65, list.gutter - em], `hold ${holds}`, {});
   now.lanes.forEach((lane, n) => {
     const x = at.x(n);
     made.rect(`card ${n}`, [x, list.y, list.wide, (1.2 + at.slots) * list.line], { stroke: paint.border });

@@ -11,8 +11,9 @@ const MOST = 16; // blocks on an SM, as drawn
  * @param {{width: number, height: number, em: number}} size of the pane
  * @param {{parts: Part[], tokens: number}} of the run
  */
-export function splitLayout({ width, height, em }, { parts, tokens }) {
-  const narrow = width < 46 * em,
+export function splitLayout({ width: pane, height, em }, { parts, tokens }) {
+  const narrow = pane < 46 * em,
+    width = pane - (narrow ? 2 : 0.8 * em), // a gap before the Guide's card
     gap = 1.9 * em, // of a title
     bar = (narrow ? 2 : 2.4) * em,
     times = gap + bar + 2.4 * em, // of V1 with more contexts

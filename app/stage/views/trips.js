@@ -23,7 +23,8 @@ export default function (host, { meta }, context) {
 
   function speak() {
     const times = trips(tokens, 1).all / trips(tokens, side).all,
-      said = side === 1 ? words.none : filled(side === tokens ? words.whole : words.fewer, { times: number(times) });
+      said =
+        side === 1 ? words.none : filled(side === tokens ? words.whole : words.fewer, { side, times: number(times) });
     clock.tell('said', clock.step === last && played ? said : '');
     controls.toggleAttribute('inert', clock.step !== last);
     slider.value = choices.indexOf(side);

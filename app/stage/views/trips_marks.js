@@ -149,8 +149,10 @@ export function tripsMarks(at, { meta, phase, side }, paint) {
     });
   }
 
-  // ---- names ----
+  // ---- names: what flies passes behind them ----
   const bold = { bold: true };
+  const plate = (/** @type {string} */ id, /** @type {number[]} */ rect) =>
+    made.rect(`${id} plate`, rect, { fill: paint.background });
   made.text('far is', [0, 0.95 * em], 'Global memory: far', bold);
   made.text(
     'near is',
@@ -163,6 +165,8 @@ export function tripsMarks(at, { meta, phase, side }, paint) {
   for (const [id, place] of Object.entries({ far, near })) {
     const q = narrow ? end + 1.2 * em : place.y - 0.4 * em;
     if (id === 'near' && alone) {
+      const wide = Math.min(grid, 0.56 * em * words.kept.length + em);
+      plate('kept', [near.x + (grid - wide) / 2, near.y - gap - band / 2 - 0.8 * em, wide, 1.5 * em]);
       made.text('kept is', [near.x + grid / 2, near.y - gap - band / 2 + 0.35 * em, grid], words.kept, {
         align: 'center',
       });
@@ -178,8 +182,9 @@ export function tripsMarks(at, { meta, phase, side }, paint) {
   const count = trips(tokens, side),
     ofKey = phase === 'all' || phase === 'hand' ? [count.each, tokens] : [alone ? side : 1, side],
     many = (/** @type {number} */ n, /** @type {string} */ one) => `${number(n)} ${one}${n === 1 ? '' : 's'}`,
-    reuse = single ? '2 trips, 1 score' : `Each key: ${many(ofKey[0], 'trip')}, ${number(ofKey[1])} scores`,
-    large = narrow ? 1.2 * em : 1.5 * em;
+    rows = ofKey[0] > 1 && side > 1 && !alone ? ` (${ofKey[0]} rows of tiles)` : '', // each of them fetches it
+    reuse = single ? '2 trips, 1 score' : `Each key: ${many(ofKey[0], 'trip')}${rows}, ${number(ofKey[1])} scores`,
+    large = (narrow ? 1.2 : 1.5) * em * (narrow && rows ? 0.85 : 1);
   made.text('reuse is', [at.chip[0] + at.chip[2], at.said + 0.2 * em], reuse, {
     ...{ bold: true, size: large, align: 'right', span: [0.8, 1], out: [0, 0.1] },
   });
@@ -205,6 +210,7 @@ export function tripsMarks(at, { meta, phase, side }, paint) {
       width: 3,
       head: 7,
     });
+    plate('way', [middle - 2.6 * em, y - 3.9 * em, 5.2 * em, 3.6 * em]);
     made.text('way of', [middle, y - 2.2 * em, to - from], `${number(of)}`, {
       bold: true,
       align: 'center',

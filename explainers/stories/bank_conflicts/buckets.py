@@ -17,7 +17,7 @@ from kernels.run.results import Run
 from kernels.trace.memory.model import BANKS
 
 WORDS = Words.of(str(__package__))
-STEPS = ("asks", "falls", "turns", "hand", "xor")
+STEPS = ("asks", "falls", "turns", "hand", "swap", "xor")
 PADDING = re.compile(r" ?\bPAD\w*=(\d+)")
 
 
@@ -56,17 +56,19 @@ def questions() -> list[stage.Question]:
 
 @of_recordings(cache)
 def padded_pair() -> Row:
-    """The newest recorded pair of times of one kernel that differ in padding only: of the first kernel, at its longest
-    problem. name, tokens, words (of padding), times, device and date. Empty without one."""
+    """The newest recorded pair of times of the stop's kernel that differ in padding only, at its longest problem. name,
+    tokens, words (of padding), times, device and date. Empty without one."""
+    kernel = WORDS.table("kernels")["padded"]
     for made, where in tables.recorded("bench").values():
         rows = tables.of_present_code(made, where).query("status == 'ok' and causal != True")
         rows = rows.assign(padding=rows.settings.str.extract(PADDING, expand=False)).dropna(subset="padding")
         rows["padding"] = rows.padding.astype(int)
         rows["rest"] = rows.settings.str.replace(PADDING, "", regex=True)
-        plain, padded = rows[rows.padding == 0], rows[rows.padding > 0]
+        rows = rows[rows.name == kernel]
+        plain, padded = rows[(rows.padding == 0) & rows.own_settings], rows[rows.padding > 0]
         pairs = plain.merge(padded, on=["name", "problem", "rest"], suffixes=("", "_padded"))
         if len(pairs):
-            best = pairs.sort_values(["name", "seq_len"], ascending=[True, False]).iloc[0]
+            best = pairs.sort_values("seq_len").iloc[-1]
             times = float(best.median_us / best.median_us_padded)
             found = {"name": best["name"], "tokens": int(best.seq_len), "words": int(best.padding_padded)}
             return found | {"times": times, "device": where.device.removeprefix("NVIDIA "), "date": where.date}

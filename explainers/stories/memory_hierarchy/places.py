@@ -53,6 +53,7 @@ class Level(TypedDict):
     """A memory.
 
     holds: its contents, in few words.
+    shares: what it is a part of, in words, or "".
     code: its read in CUDA C++.
     bytes, size: its size, and in words.
     cycles, wait: of a load, and in words. 0 for the registers.
@@ -61,6 +62,7 @@ class Level(TypedDict):
 
     name: str
     holds: str
+    shares: str
     code: str
     bytes: float
     size: str
@@ -135,12 +137,13 @@ def levels_of(measured: Measured, cycles: Mapping[str, float], ends: Mapping[str
         "L2 cache": (chip.l2, bytes_said(chip.l2)),
         "Device memory": (chip.memory, chip.said),
     }
-    holds, where, code = (WORDS.table(name) for name in ("holds", "where", "code"))
+    holds, shares, where, code = (WORDS.table(name) for name in ("holds", "shares", "where", "code"))
     now = dict(zip(WAITS, (1, 1, 2, 3)))
     return [
         {
             "name": level,
             "holds": holds[level],
+            "shares": shares.get(level, "") if chip is not least else "",
             "code": code[level],
             "bytes": bytes_of[level][0],
             "size": " ".join(filter(None, (bytes_of[level][1], where[level]))),
