@@ -78,3 +78,8 @@ def with_initial(alone, name, initial=Initial.ZERO):
     tensors = tuple(replace(t, initial=initial) if t.name == name else t for t in alone.plan.tensors)
     alone.plan = replace(alone.plan, tensors=tensors)
     return alone
+
+
+def nvidia_takes(text, entry):
+    """Whether NVIDIA's own compiler makes code of a text: no test then shows what a GPU would refuse."""
+    return bool(build(kernel(text, entry), {}, Mode.TIMED, "sm_90a").facts)

@@ -76,7 +76,7 @@ def _python(path: Path) -> Iterator[Text]:
             continue
         if id(node) in docstrings:
             yield Text("docstrings", path, node.lineno, words)
-        elif len(words.split()) >= SHORT and "\n\n" not in words:
+        elif len(words.split()) >= SHORT and "\n\n" not in words and not words.endswith(";"):  # a statement of C++
             yield Text("errors" if id(node) in raised else "strings", path, node.lineno, words)
     for number, line in enumerate(source.splitlines(), 1):
         if comment := re.search(r"(?:^|\s{2,})#\s+(.{12,})$", line):

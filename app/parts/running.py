@@ -80,7 +80,7 @@ def _yardstick(request: Request) -> dict[str, float]:
 
 def errors(run: Run) -> tuple[OutputError, ...]:
     """Each output's error beside torch's own on the same problem."""
-    return execute.judge(run.max_abs_errors, _yardstick(run.request), run.request.problem)
+    return execute.judge(run.max_abs_errors, _yardstick(run.request), run.request.problem, run.request.kernel.plain)
 
 
 def broken(run: Run) -> tuple[str, str]:

@@ -173,7 +173,7 @@ def examine(text: str, whole: bool, name: str) -> dict[str, object]:
         said = "It does not compile." if isinstance(error, BuildError) else "It does not run."
     proposal = ""
     if not _OPENING.match(text):
-        proposal, reason = _proposal(text)
+        proposal, reason = _proposal(text, file)
         if reason:
             found.add(Diagnostic(1, 0, "info", "front matter", plain(reason, file.stem)))
     ok = ok and all(one.severity != "error" for one in found.diagnostics)
@@ -224,10 +224,10 @@ def _checked(kernel: KernelSpec, found: _Found, whole: bool) -> tuple[bool, str]
     return True, f"{'ok' if done == named else 'ok so far'}: {done} of {named} problems checked, all agree."
 
 
-def _proposal(text: str) -> tuple[str, str]:
+def _proposal(text: str, file: Path) -> tuple[str, str]:
     """The text with a proposed opening comment, and "". Without a proposal: "", and the reason."""
     try:
-        made = proposed(Path("my_kernel.cu"), text)
+        made = proposed(Path("my_kernel.cu"), text, file)
     except WarpglassError as error:
         return "", str(error)
     if made.questions:

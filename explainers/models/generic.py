@@ -22,6 +22,7 @@ from kernels.core.distinct import distinct
 from kernels.core.dtypes import widened
 from kernels.core.request import Request
 from kernels.core.tensors import Tensor
+from kernels.run.plain.faults import Fault
 from kernels.run.results import Run
 from kernels.trace import steps as cutting
 from kernels.trace.kinds import BOXES, WRITES, kind_of
@@ -29,6 +30,7 @@ from kernels.trace.probes import Site, Sites
 from kernels.trace.steps import StepRow, Steps
 
 WORDS = Words.of("explainers.models", "generic_words.toml")
+MOST_TOLD = 2  # faults in the sentence of a step
 MOST_SHOWN = 256  # rows, and columns, of a drawn matrix
 MOST_RUNS = 256  # runs of cells of one tensor in a frame. With more, the frame has the rectangle only.
 MOST_LOGGED = 1 << 16  # records of one event in the browser
@@ -69,6 +71,10 @@ def explain(run: Run, symbols: Collection[str] | None = None, events: Collection
         logged_by_step(logged, len(steps.table)),
     )
     lit, accesses = cutting.lit_lines(run.trace, steps, sites), records.accesses(len(steps.table))
+    faults = faults_by_step(run, records)
+    for number, found in faults.items():
+        for fault in found:
+            lit[number] |= {f"{fault.file}:{line}": 1 for line in fault.lines} | lit[number]
     frames: list[TensorsFrame] = []
     for number, step in enumerate(steps.table.itertuples()):
         row = _row(step, accesses[number], of_step[number]) | {
@@ -85,10 +91,36 @@ def explain(run: Run, symbols: Collection[str] | None = None, events: Collection
                 "touched": drawn[number],
                 "logged": [one for one in of_step[number] if one["event"] in shown_events],
                 "lines": lit[number],
-                "sentence": WORDS.say("sentence", row | {"parts": WORDS.parts("parts", row)}),
+                "sentence": " ".join(
+                    [
+                        WORDS.say("sentence", row | {"parts": WORDS.parts("parts", row)}),
+                        *(
+                            WORDS.say("fault", {"kind": fault.kind, "text": fault.text})
+                            for fault in faults.get(number, ())[:MOST_TOLD]
+                        ),
+                    ]
+                ),
             }
         )
     return Generic(frames, shown, values, columns)
+
+
+def faults_by_step(run: Run, records: "Records") -> dict[int, list[Fault]]:
+    """A step -> the faults that happen in it: the first step with accesses of both lines, else of the later one.
+
+    A fault of blocks outside the trace has no step."""
+    found = dict[int, list[Fault]]()
+    for fault in run.faults:
+        places = [(fault.file, line) for line in fault.lines]
+        of_line = [{*records.step[records.of(_sites_at(records.sites, place))].tolist()} for place in places]
+        steps = set.intersection(*of_line) or of_line[-1] if of_line else set()
+        if steps and fault.level == "error":
+            found.setdefault(min(steps), []).append(fault)
+    return found
+
+
+def _sites_at(sites: Sites, place: tuple[str, int]) -> list[int]:
+    return [n for n, site in enumerate(sites) if (site.file, site.line) == place and site.kind == "access"]
 
 
 def _row(step: StepRow, accesses: list[tuple[Site, int]], logged: list[Logged]) -> Row:

@@ -212,6 +212,9 @@ def problem_said(problem: Problem) -> str:
     return ", ".join(said)
 
 
+MOST_FAULTS = 3  # of a run, in the warnings of its stage
+
+
 def warned(made: Stage, sentences: Sequence[str]) -> Stage:
     """The stage with more warnings."""
     if not made.provenance or not sentences:
@@ -240,6 +243,10 @@ def provenance(run: Run, errors: Sequence[OutputError] = ()) -> Provenance:
             )
     elif not run.request.problem.compared:
         said += ". No truth is known for this run"
+    told = [fault for fault in run.faults if fault.level == "error"]
+    warnings += [f"{fault.kind.capitalize()}: {fault.text}" for fault in told[:MOST_FAULTS]]
+    if len(told) > MOST_FAULTS:
+        warnings.append(f"{len(told) - MOST_FAULTS} more faults: run check for all.")
     if run.trace.lost:
         warnings.append(
             f"The trace was cut: {run.trace.lost:,} records did not fit, so later steps are incomplete. Choose a "

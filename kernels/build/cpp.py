@@ -96,12 +96,15 @@ class Toolchain:
         flags: the options and the unit. product: the options for the product.
         text: of the kernel, for unset.as_nan."""
         if not self.sets_nan:
-            return compiled(spec, [*self.command, *flags, *product], sources)
+            return self._compiled(spec, [*flags, *product], sources)
         assembler = sources / "unit.s"
-        log = compiled(spec, [*self.command, *flags, "-S", "-o", str(assembler)], sources)
+        log = self._compiled(spec, [*flags, "-S", "-o", str(assembler)], sources)
         unset.as_nan(assembler, text)
         of_linker = [flag for flag in flags if flag.startswith(("-Wl,", "-fuse-ld="))]
         return unset.kept(log) + compiled(spec, [*self.command, *of_linker, str(assembler), *product], sources)
+
+    def _compiled(self, spec: KernelSpec, options: list[str], sources: Path) -> str:
+        return compiled(spec, [*self.command, *options], sources)
 
 
 def compiled(spec: KernelSpec, command: list[str], sources: Path) -> str:

@@ -123,6 +123,7 @@ def files_of(spec: KernelSpec) -> list[tuple[str, str]]:
     texts = dict(headers())
     whole = texts["whole.h"]
     own += [(ALWAYS, texts["always.h"]), ("nv/target", "#pragma once\n")]
+    own += [("cuda.h", texts["cuda_h.h"]), ("cub/cub.cuh", texts["cub.h"])]
     return [
         *own,
         *(

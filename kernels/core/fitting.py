@@ -4,7 +4,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import Field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kernels.core.fields import fields_of
 from kernels.core.problem import Case, Problem
@@ -33,7 +33,7 @@ def fitted(kernel: "KernelSpec", cases: Iterable[Case], held: Collection[str], s
             settings, problem = kernel.settings(case.settings), case.problem
             for _ in kernel.conditions:  # a change may break a condition that held
                 failed = kernel.failed_condition(problem, settings)
-                other = failed and next(_changed(kernel, problem, settings, failed, fields), None)
+                other = next(_changed(kernel, problem, settings, failed, fields), None) if failed else None
                 if other is None:
                     break
                 problem = other
@@ -41,12 +41,12 @@ def fitted(kernel: "KernelSpec", cases: Iterable[Case], held: Collection[str], s
                 yield replace(case, problem=problem)
 
 
-def _is_size(field: Field) -> bool:
+def _is_size(field: Field[Any]) -> bool:
     whole = isinstance(field.default, int) and not isinstance(field.default, bool)
     return whole and not field.metadata.get("allowed")
 
 
-def _listed(field: Field) -> bool:
+def _listed(field: Field[Any]) -> bool:
     return bool(field.metadata.get("allowed"))
 
 
@@ -55,7 +55,7 @@ def _changed(
     problem: Problem,
     settings: Mapping[str, int],
     failed: "Condition",
-    fields: Mapping[str, Field],
+    fields: Mapping[str, Field[Any]],
 ) -> Iterator[Problem]:
     """The problem with another value of one field, so that the failed condition is no longer the first failed one.
     Near values come first. Only fields of the condition's text change, if it names any."""
@@ -70,7 +70,7 @@ def _changed(
                 yield other
 
 
-def _values(field: Field, now: object) -> Iterator[object]:
+def _values(field: Field[Any], now: object) -> Iterator[object]:
     if allowed := field.metadata.get("allowed"):
         yield from (value for value in allowed if value != now)
     elif isinstance(now, int):

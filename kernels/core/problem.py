@@ -108,7 +108,7 @@ class Problem:
     # A tensor, a field or an expression -> usual names of a parameter for it, in lower case and without _.
     spellings: ClassVar[Mapping[str, tuple[str, ...]]] = {}
     optional: ClassVar[tuple[str, ...]] = ()  # inputs that not every kernel of the problem takes
-    # Regular expressions that the text of each kernel of the problem holds, such as its exponential.
+    # Regular expressions for the text of each kernel of the problem, such as the exponential.
     signs: ClassVar[tuple[str, ...]] = ()
     # An intermediate, such as s -> (axis, size) of each dimension.
     intermediates: ClassVar[Mapping[str, tuple[tuple[str, str], ...]]] = {}
@@ -165,6 +165,11 @@ class Problem:
     def largest_terms(self) -> dict[str, float]:
         """output -> the largest term in a sum of its elements, or 0 (the default) without rounding."""
         return {}
+
+    @property
+    def terms(self) -> int:
+        """The terms of the longest sum in an output. 1 without long sums."""
+        return 1
 
     def peer_inputs(self, inputs: dict[str, np.ndarray]) -> tuple[list[np.ndarray], dict[str, object]]:
         """(arrays, options) for torch's scaled_dot_product_attention: q, k, v [batch, heads, length, head_dim].
@@ -303,7 +308,7 @@ class Problem:
 
     @classmethod
     def own_word(cls) -> str:
-        """What main() of the kernel's file said of its own result, or ""."""
+        """The verdict of the file's main() on its own result, or ""."""
         return ""
 
     @classmethod

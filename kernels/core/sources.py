@@ -72,12 +72,14 @@ def read_files(path: Path, device: Path, shim: Path) -> tuple[tuple[str, str], .
         for error in of_plain:
             raise error
         return tuple(found.items())
-    for name in found:  # grows
-        for header in _ANGLED.findall(_SKIPPED.sub(_blanked, found[name])):
-            place = path.parent / header
+    waiting = list(found)
+    while waiting:
+        for header in _ANGLED.findall(_SKIPPED.sub(_blanked, found[waiting.pop(0)])):
+            place, before = path.parent / header, len(found)
             known = header in found or (shim / "cuda" / header).is_file()
             if not known and place.is_file() and place.resolve().parent == path.parent:
                 add(header, place)
+                waiting += list(found)[before:]
     return tuple(found.items())
 
 
@@ -121,9 +123,9 @@ def includes(name: str, text: str) -> tuple[tuple[int, str], ...]:
         if directive[1] not in ("include", "import") or not named:
             raise refused(at, f"#{directive[1]} {said.strip()[:80]} is not an #include of a file name")
         header = named[1]
-        is_simple = directive[0].lstrip().startswith("#") and directive[1] == "include"
-        is_simple = is_simple and not any(directive.start() <= place <= directive.end() for place in spliced)
-        if quoted and is_simple and _PATH.fullmatch(header):
+        is_one_line = not any(directive.start() <= place <= directive.end() for place in spliced)
+        is_usual = is_one_line and re.match(r"\s*#", directive[0]) and directive[1] == "include"
+        if quoted and is_usual and _PATH.fullmatch(header):
             found.append((line_of(at), header))
             continue
         if not _is_plain(header) if quoted else not all(map(_is_plain, header.split("/"))):
@@ -184,7 +186,7 @@ _PLAIN_C = re.compile(r'\bextern\s++"C"\s++__global__\s')
 _OF_PROBES = re.compile(r"\bPROBE_(?:PARAM|CHILDREN)\b")
 C_TYPES = {
     "int32": ("int", "int32_t", "signed", "signed int"),
-    "uint32": ("unsigned", "unsigned int", "uint32_t"),
+    "uint32": ("unsigned", "unsigned int", "uint32_t", "uint"),
     "int64": ("long long", "int64_t", "long", "long long int", "long int"),
     "float32": ("float",),
     "float64": ("double",),

@@ -251,7 +251,9 @@ def _case(kernel: KernelSpec, problem: Problem) -> tuple[CaseResult, list[Eviden
         return CaseResult(_fields(problem), False, said), [Evidence(ENDLESS if late else "stopped", said)], late
     ok = all(map(_right, verdicts))
     if ok and decisive is not None:
-        errors = execute.judge(execute.largest_errors(problem, decisive), execute.yardstick(request), problem)
+        errors = execute.judge(
+            execute.largest_errors(problem, decisive), execute.yardstick(request), problem, plain=True
+        )
         ok = all(error.share <= SLACK for error in errors)
     if not ok:
         evidence = [*_evidence(verdicts)]

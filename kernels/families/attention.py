@@ -243,6 +243,10 @@ class AttentionProblem(Problem):
         terms = {"o": float(v.max()), "lse": self.scale * longest[0] * longest[1] + math.log(self.keys)}
         return {tensor.name: terms[tensor.name] for tensor in self.outputs}
 
+    @property
+    def terms(self) -> int:
+        return self.keys
+
     def heads(self) -> Iterator[Head]:
         q, k, v = (array.astype(np.float64) for array in self._rounded().values())
         group, shape = q.shape[1] // k.shape[1], (q.shape[2], k.shape[2])

@@ -36,7 +36,7 @@ def block_of(body: str, number: Callable[[str], str | None]) -> tuple[list[str],
     four = [number(name) for name in ("BM", "BN", "TM", "TN")]
     if all(one and one.isdigit() for one in four):
         m, n, tm, tn = (int(one or 1) for one in four)
-        return [str(max(1, m * n // (tm * tn)))], "the elements of a tile over those of a thread", False
+        return [str(max(1, m * n // (tm * tn)))], "the elements of a tile over the elements of a thread", False
     named = next((size for name in _NAMED.findall(body) if (size := number(name))), "")
     if named:
         return ([named, named] if "threadIdx.y" in body else [named]), "a constant with this name", False

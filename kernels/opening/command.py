@@ -26,7 +26,7 @@ from kernels.opening.matching import Fit, Parameter, changed, shaping, tensor_of
 from kernels.opening.proposal import Proposal
 from kernels.opening.ran import Ran, RanLaunch
 from kernels.opening.trial import Reach, reach, request_of
-from kernels.opening.versions import Versions, versions_of
+from kernels.opening.versions import Versions, arguments_of, versions_of
 from kernels.run import options, workers
 
 TRIAL_SECONDS = 60.0
@@ -90,7 +90,7 @@ def open_file(args: argparse.Namespace) -> int:
         raise ProblemError(f"--say is {bad!r}. It must be NAME=EXPRESSION.")
     said = {name.strip(): value.strip() for name, _, value in pairs}
     files = read_files(path.resolve(), catalog.DEVICE, catalog.SHIM)
-    seen = "\n".join(one for _, one in files)  # a header below the text moves no line of it
+    seen = "\n".join(one for _, one in files)  # a header below the text moves no line
     version = versions_of(seen, args.entry)
     launches = list(version.launches)
     listed = proposal.parameters_of(seen, launches)
@@ -115,14 +115,16 @@ def free_proposal(
     version: Versions,
     said: Mapping[str, str],
     tried: Callable[[Request], Reach],
+    place: Path | None = None,
 ) -> Proposal:
     """The proposal of a file's own run: of its main() in the jail, else of its text and the answers.
 
-    tried: makes a trial run (trial.py)."""
+    tried: makes a trial run (trial.py). place: the file of the text, which decides about its jail, if not `path`."""
     (_, text), *headers = files
     seen = "\n".join(one for _, one in files)
     try:
-        ran, changed = _smaller(path, text, headers, said) if has_main(text) else (None, "")
+        words = arguments_of(text, version) if version.others and not version.is_open else []
+        ran, changed = _smaller(path, text, headers, words, said) if has_main(text) else (None, "")
         if ran:
             made = free.of_run(path, seen, _of_version(ran, version))
             _say_run(made, ran)
@@ -134,7 +136,7 @@ def free_proposal(
         reason = str(error)
 
     def trial(whole: str) -> Reach:
-        return tried(request_of(_read(path, text, whole)))
+        return tried(request_of(_read(place or path, text, whole)))
 
     made = guesses.of_text(path, seen, text, list(version.launches), said, trial)
     made.questions[:0] = [version.question] if version.question else []
@@ -143,12 +145,16 @@ def free_proposal(
     return made
 
 
-def _smaller(path: Path, text: str, headers: list[tuple[str, str]], said: Mapping[str, str]) -> tuple[Ran, str]:
-    """A run of main(), and the numbers of the host that it had in place of its own, in words."""
+def _smaller(
+    path: Path, text: str, headers: list[tuple[str, str]], words: list[str], said: Mapping[str, str]
+) -> tuple[Ran, str]:
+    """A run of main(), and the numbers of the host that it had in place of its own, in words.
+
+    words: of its command line."""
     if reason := why_none():
         raise RunError(reason)
     numbers = {name: int(value) for name, value in said.items() if re.fullmatch(r"\d{1,12}", value)}
-    ran, changed = smaller.runs(text, numbers, lambda own: host.run(path.name, own, headers))
+    ran, changed = smaller.runs(text, numbers, lambda own: host.run(path.name, own, headers, words))
     own = {number.name: number.value for number in smaller.numbers_of(text)}
     return ran, ", ".join(f"{name} = {value:,} for {own[name]:,}" for name, value in changed.items())
 
@@ -185,14 +191,16 @@ def _end(args: argparse.Namespace, path: Path, text: str, made: Proposal, comman
     return FAILED if made.questions else OK
 
 
-def proposed(path: Path, text: str) -> Proposal:
-    """The proposal for a text. Its main() runs only if it has no problem. Raises ProblemError. path: for its name."""
+def proposed(path: Path, text: str, place: Path) -> Proposal:
+    """The proposal for a text. Its main() runs only if it has no problem. Raises ProblemError.
+
+    path: for its name. place: its file, which decides about its jail."""
     version = versions_of(text)
     launches = list(version.launches)
     fit = _fit(text, proposal.parameters_of(text, launches), {})
     if fit:
         return proposal.propose(path, text, fit, launches, {})
-    return free_proposal(path, ((path.name, text),), version, {}, reach)
+    return free_proposal(path, ((path.name, text),), version, {}, reach, place)
 
 
 def problems() -> Iterator[tuple[str, str, type[Problem]]]:

@@ -52,7 +52,7 @@ def _identity(launch: RanLaunch) -> tuple[object, ...]:
 
 
 def own_word(ran: Ran) -> str:
-    """What main() itself said: its exit code and its last lines. An empty text if a launch did not end."""
+    """The verdict of main() on its own result: exit code and last lines. An empty text if a launch did not end."""
     said = [line.strip() for line in ran.printed.splitlines() if line.strip()]
     printed = f", and printed {shortened(' / '.join(said[-3:]))!r}" if said else ""
     if not ran.whole:

@@ -8,7 +8,7 @@ import keyword
 import math
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from kernels.build.plain.edits import dynamic_names
@@ -199,6 +199,9 @@ def _sizes(guess: Guess, launch: HostLaunch, names: Names, instance: Mapping[str
     sure = block is not None
     if block is None:
         block, source, sure = block_of(body, number)
+    threads = re.fullmatch(r"(?:dim3\()?([A-Za-z_]\w*)(?:, *1)*\)?", launch.block)  # grid and shared memory may take it
+    if threads and names.expression(threads[1], launch.line) is None:
+        names = replace(names, arguments={**names.arguments, threads[1]: block[0]})
     grid = parts(said["grid"]) if "grid" in said else names.sizes(launch.grid, launch.line) if launch.grid else None
     guessed = grid or host.grid_of(body, block, number)
     if not sure:
@@ -216,7 +219,7 @@ def _sizes(guess: Guess, launch: HostLaunch, names: Names, instance: Mapping[str
     shared = said.get("shared_bytes") or (names.expression(launch.shared, launch.line) if launch.shared else "0")
     if shared and shared != "0":
         sizes["shared_bytes"] = int(shared) if shared.isdigit() else shared
-    elif "extern __shared__" in body:
+    elif shared is None or "extern __shared__" in body:
         sizes["shared_bytes"] = TRIED_SHARED
     for key, value in sizes.items():
         if key == "grid" and guessed is None or value == TRIED_SHARED:
@@ -372,7 +375,7 @@ def _reached(
 
 
 def _shape(guess: Guess, tensor: str, said: str) -> list[object]:
-    """The size as [rows, columns] if the text steps by a field of it."""
+    """The size as [rows, columns] if the text steps by one of its fields."""
     factors = said.split(" * ")
     for (number, name), own in guess.tensors.items():
         if own != tensor or len(factors) < 2:

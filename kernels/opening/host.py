@@ -10,14 +10,16 @@ from pathlib import Path
 
 from kernels import jail
 from kernels.build import child, cpp
-from kernels.build.plain import includes
+from kernels.build.plain import assembly, includes
+from kernels.build.plain.macros import arguments as parts
 from kernels.build.plain.tokens import bare, functions, tokens
 from kernels.build.plain.toolchain import Toolchain
 from kernels.errors import BuildError, RunError
 from kernels.jail import Limits
 from kernels.opening import program, ran
-from kernels.opening.launches import HostLaunch, constants_of, host_launches, parts, variable
+from kernels.opening.launches import constants_of, host_launches, variable
 from kernels.opening.ran import Ran
+from kernels.opening.sites import HostLaunch
 
 __all__ = ["HostLaunch", "constants_of", "host_launches", "parts", "variable"]
 
@@ -110,14 +112,15 @@ LIMITS = Limits(seconds=SECONDS + 5.0)
 _LOG = "launches"
 
 
-def run(name: str, text: str, headers: Sequence[tuple[str, str]] = ()) -> Ran:
+def run(name: str, text: str, headers: Sequence[tuple[str, str]] = (), words: Sequence[str] = ()) -> Ran:
     """Compiles and runs a program in the jail. Raises BuildError with the line, RunError without an end.
 
-    headers: (name, text) of the files next to it that it includes."""
+    headers: (name, text) of the files next to it that it includes.
+    words: of its command line."""
     files = ((name, text), *headers)
     with tempfile.TemporaryDirectory(prefix="warpglass-program-") as held:
         made = _built(Path(held), files)
-        command = ["/bin/sh", "-c", f'timeout {SECONDS} "$0"; echo "exit $?" >> {_LOG}', str(made)]
+        command = ["/bin/sh", "-c", f'timeout {SECONDS} "$0" "$@"; echo "exit $?" >> {_LOG}', str(made), *words]
         reads = [made, *child.compiler_folders("/usr/bin/g++")]
         done = jail.confine(command, reads=reads, out=_LOG, limits=LIMITS)
     *lines, last = done.output.decode(errors="replace").splitlines() or [""]
@@ -144,22 +147,30 @@ def _built(folder: Path, files: Sequence[tuple[str, str]]) -> Path:
         (sources / header).write_text(own)
     options = [option for option in toolchain.options if option not in ("-shared",)]
     unit, made = sources / "unit.o", folder / "program"
-    compiled = ["-fPIC", f"-I{sources}", "-x", "c++", "-c", str(sources / "unit.cpp"), "-o", str(unit)]
+    text = sources / "unit.ii"
+    tokens_made = [f"-I{sources}", "-x", "c++", "-E", str(sources / "unit.cpp"), "-o", str(text)]
+    compiled = ["-fPIC", "-x", "c++-cpp-output", "-c", str(text), "-o", str(unit)]
     with child.compiling(True):
+        _checked(files, [*toolchain.command, *options, *tokens_made], sources)
+        names = {str(sources / name) for name, _ in files}
+        translated, untaken = assembly.translated(text.read_text(errors="replace"), names)
+        text.write_text(translated)
         _checked(files, [*toolchain.command, *options, *compiled], sources)
         linked = [*toolchain.command, str(unit), str(toolchain.runtime()), "-rdynamic", "-o", str(made), "-ldl"]
-        _checked(files, linked, sources)
+        _checked(files, linked, sources, untaken)
     return made
 
 
 _ERROR = re.compile(r"(?<![\w.+-])([\w.+-]+):(\d+):\d+: (?:fatal )?error: (.*)")
 
 
-def _checked(files: Sequence[tuple[str, str]], command: list[str], folder: Path) -> None:
+def _checked(files: Sequence[tuple[str, str]], command: list[str], folder: Path, untaken: Sequence[str] = ()) -> None:
     done = cpp.run(command, {"TMPDIR": str(folder), "LC_ALL": "C"})
     if not done.returncode:
         return
     name = files[0][0]
+    if found_untaken := re.search(rf"{assembly.UNTAKEN}(\d+)", done.stderr):
+        raise BuildError(f"{untaken[int(found_untaken[1])].rstrip('.')}. Its main() does not run here.")
     errors = [one for one in _ERROR.finditer(done.stderr) if one[1] in dict(files)]
     found = next((one for one in errors if includes.UNKNOWN.search(one[3])), errors[0] if errors else None)
     if not found:

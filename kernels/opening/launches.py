@@ -1,58 +1,32 @@
-"""The launches in the host's functions of a .cu: kernel<<<...>>>, cudaLaunchKernel and its relatives.
+"""The launches in the host's functions of a .cu, with the kernels behind them.
 
 A macro with a launch is expanded first. A function pointer, a template's parameter and an argument of a function become
 the kernel behind them. Launches in two arms of a branch, or in functions that do not call each other, exclude each
 other (versions.py).
 """
 
-import ast
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from kernels.build.plain.device import is_of_cuda, without_host_functions
-from kernels.build.plain.macros import active, expanded, macros_of, split, with_launches
+from kernels.build.plain.macros import active, arguments, expanded, macros_of, with_launches
 from kernels.build.plain.tokens import Function, Token, closing, functions, items, line_of, tokens
 from kernels.core.sources import function_of
+from kernels.opening.sites import HostLaunch, between, folded, kernel_of, sites
 
 _CONSTANT = re.compile(
-    r"^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]+\(?(-?\d+)\)?[uUlL]*[ \t]*(?://.*|/\*.*)?$"
-    r"|\b(?:const|constexpr)\s+(?:static\s+)?(?:int|unsigned|size_t|auto|uint32_t)\s+(\w+)\s*=\s*(-?\d+)\s*[;,]",
-    re.M,
+    r"\b(?:const|constexpr)\s++(?:static\s++)?+(?:unsigned\s++int|int|unsigned|size_t|auto|uint32_t|uint)\s++(\w++)\s*+="
+    r"([-\w ()+*/<]{1,60})[;,]"
 )
-COOPERATIVE = "cudaLaunchCooperativeKernel"
-ARRAY_CALLS = (COOPERATIVE, "cudaLaunchKernel")
-LIST_CALLS = ("cudaLaunchKernelEx", "cudaLaunchKernelExC")
-SIGNS = ("<<<", *ARRAY_CALLS, *LIST_CALLS)
+_NEXT = re.compile(r"\s*+(\w++)\s*+=([-\w ()+*/<]{1,60})[;,]")
 MOST_LAUNCHES = 1024  # of a file, with all arms
 MOST_CALLS = 8  # from main() down to a launch
 FLOAT = "float"  # the type of a template's parameter that the text leaves open
 OPEN = "?"  # an argument of a template that only a run of the host gives
 SCALAR = "scalar_t"  # of AT_DISPATCH_FLOATING_TYPES
 _BINDINGS = re.compile(r"[A-Z0-9_]*(?:MODULE|LIBRARY)[A-Z0-9_]*")  # of Python: they name functions, and call none
-
-
-@dataclass(frozen=True)
-class HostLaunch:
-    """A launch in the text.
-
-    entry: the kernel, an instance such as flash<64>.
-    grid, block, shared: C expressions, "" if the text has none.
-    function: of the host, with the launch.
-    arms: (branch, arm) of each branch around it, the outermost first. Two arms of a branch exclude each other.
-    values: (variable, value) that hold there, such as those of a case."""
-
-    entry: str
-    grid: str
-    block: str
-    shared: str
-    args: tuple[str, ...]
-    line: int
-    cooperative: bool = False
-    function: str = ""
-    arms: tuple[tuple[str, str], ...] = ()
-    values: tuple[tuple[str, str], ...] = ()
 
 
 @lru_cache(maxsize=64)
@@ -76,8 +50,21 @@ def _launches(text: str) -> tuple[HostLaunch, ...]:
 
 def constants_of(text: str) -> dict[str, int]:
     """The named whole numbers of a text: macros, and constants outside functions of the host."""
-    found = _CONSTANT.finditer(without_host_functions(text))
-    return {one[1] or one[3]: int(one[2] or one[4]) for one in found}
+    code, said = without_host_functions(text), dict[str, str]()
+    for one in _CONSTANT.finditer(code):
+        more: re.Match[str] | None = one
+        while more:  # constexpr int A = 1, B = 2 * A;
+            said[more[1]] = more[2]
+            more = _NEXT.match(code, more.end()) if more[0].endswith(",") else None
+    said |= {name: one.body for name, one in macros_of(text).items() if one.parameters is None and len(one.body) <= 60}
+    named, before = dict[str, int](), -1
+    while len(named) > before:  # a constant may stand on others
+        before = len(named)
+        for name in said.keys() - named.keys():
+            value = folded(re.sub(r"\b[A-Za-z_]\w*", lambda word: str(named.get(word[0], word[0])), said[name]))
+            if re.fullmatch(r"-?\d+", value):
+                named[name] = int(value)
+    return {name: named[name] for name in said if name in named}
 
 
 def variable(text: str, name: str, before: int) -> str:
@@ -90,131 +77,13 @@ def variable(text: str, name: str, before: int) -> str:
         if not (follows or re.match(r"[A-Za-z_]\w*$|>$", found[at - 1].text)) or found[at - 1].text == "return":
             continue
         if found[at + 1].text in ("(", "{"):
-            last = f"dim3({_between(text, found, at + 1, closing(found, at + 1))})"
+            last = f"dim3({between(text, found, at + 1, closing(found, at + 1))})"
         elif found[at + 1].text == "=":
             end = at + 1  # then the next , or ; outside brackets
             while end < len(found) - 1 and found[end].text not in (";", ","):
                 end = closing(found, end) + 1 if found[end].text in ("(", "[", "{") else end + 1
-            last = _between(text, found, at + 1, end)
+            last = between(text, found, at + 1, end)
     return last
-
-
-parts = split
-
-
-def sites(text: str, found: list[Token]) -> Iterator[tuple[int, HostLaunch]]:
-    """(number of its sign's token, launch) of each launch in a text of the host, as written."""
-    for at, token in enumerate(found):
-        made = None
-        if token.text == "<<<":
-            made = _of_signs(text, found, at)
-        elif token.text in (*ARRAY_CALLS, *LIST_CALLS) and at + 1 < len(found) and found[at + 1].text == "(":
-            made = (_of_array if token.text in ARRAY_CALLS else _of_list)(text, found, at)
-        if made:
-            yield at, made
-
-
-def start_of(found: list[Token], at: int) -> int:
-    """The number of the first token of the kernel in front of <<<."""
-    first = at - 1
-    if found[first].text in (")", "]"):
-        opener = next(n for n in range(first, -1, -1) if closing(found, n) == first and found[n].text in "([")
-        return opener if found[first].text == ")" else opener - 1
-    if found[first].text == ">":
-        depth = 0
-        while first:
-            depth += (found[first].text == ">") - (found[first].text == "<")
-            first -= 1
-            if not depth:
-                break
-    while first > 1 and found[first - 1].text in ("::", "."):
-        first -= 2
-    return first
-
-
-def _of_signs(text: str, found: list[Token], at: int) -> HostLaunch | None:
-    last = next((n for n in range(at, len(found)) if found[n].text == ">>>"), None)
-    if last is None or last + 1 >= len(found) or found[last + 1].text != "(" or not at:
-        return None
-    entry = text[found[start_of(found, at)].start : found[at].start]
-    grid, block, shared, *_ = [*split(_between(text, found, at, last)), "", "", ""]
-    args = split(_between(text, found, last + 1, closing(found, last + 1)))
-    return HostLaunch(kernel_of(entry), grid, block, shared, tuple(args), line_of(text, found[at].start))
-
-
-def _of_array(text: str, found: list[Token], at: int) -> HostLaunch:
-    """cudaLaunchKernel(kernel, grid, block, args, shared). Its args are &a, &b of an array."""
-    listed = split(_between(text, found, at + 1, closing(found, at + 1)))
-    kernel, grid, block, array, shared, *_ = [*listed, "", "", "", "", ""]
-    line, cooperative = line_of(text, found[at].start), found[at].text == COOPERATIVE
-    return HostLaunch(kernel_of(kernel), grid, block, shared, _array(text, array), line, cooperative)
-
-
-def _of_list(text: str, found: list[Token], at: int) -> HostLaunch:
-    """cudaLaunchKernelEx(&config, kernel, a, b), and its relative with an array of arguments."""
-    config, kernel, *args = [*split(_between(text, found, at + 1, closing(found, at + 1))), "", ""]
-    if found[at].text.endswith("ExC"):
-        args = list(_array(text, args[0])) if args else []
-    name = config.lstrip("& ")
-    fields = dict(re.findall(rf"\b{re.escape(name)}\s*\.\s*(\w+)\s*=\s*([^;]+);", text)) if name else {}
-    listed = re.search(rf"\b{re.escape(name)}\s*=?\s*\{{([^{{}};]*)\}}", text) if name else None
-    given = split(listed[1]) if listed else []
-    fields |= {key: value for key, _, value in (one.lstrip(". ").partition("=") for one in given) if value}
-    plain = [one for one in given if "=" not in one] + ["", "", ""]
-    grid, block = (fields.get(key, plain[n]).strip() for n, key in enumerate(("gridDim", "blockDim")))
-    shared = fields.get("dynamicSmemBytes", plain[2]).strip()
-    args = [one for one in args if one]
-    return HostLaunch(kernel_of(kernel), grid, block, shared, tuple(args), line_of(text, found[at].start))
-
-
-def _array(text: str, name: str) -> tuple[str, ...]:
-    value = re.search(rf"\b{re.escape(name)}\s*\[\w*\]\s*=\s*\{{([^}}]*)\}}", text) if name else None
-    listed = split(value[1]) if value else split(name.strip("{} ")) if name.startswith("{") else ()
-    return tuple(one.rpartition("&")[2].strip() for one in listed)
-
-
-def kernel_of(text: str) -> str:
-    """The kernel of an expression, without casts, & and blanks: f<64> of (void*)&f< 64 >."""
-    text = re.sub(r"\s+", " ", text).strip()
-    while (
-        bare := re.sub(r"^\((?:const )?void ?\*\) ?|^(?:reinterpret|static)_cast ?<[^<>]*> ?|^[&*]+ ?", "", text)
-    ) != text:
-        text = bare
-    if text.startswith("(") and text.endswith(")"):
-        return kernel_of(text[1:-1])
-    name, sign, rest = text.partition("<")
-    values = ", ".join(map(_number, split(rest.rpartition(">")[0])))
-    return f"{name.strip()}<{values}>" if sign else name.strip()
-
-
-def _number(text: str) -> str:
-    """A whole number for an expression of numbers, such as 1024 / (4), else the text."""
-    if not re.fullmatch(r"[\d\s()+*/-]{1,60}", text):
-        return text
-    try:
-        return str(_value(ast.parse(text.strip(), mode="eval").body))
-    except (SyntaxError, ValueError, ZeroDivisionError):
-        return text
-
-
-def _value(node: ast.expr) -> int:
-    if isinstance(node, ast.Constant) and isinstance(node.value, int):
-        return node.value
-    if isinstance(node, ast.BinOp):
-        left, right = _value(node.left), _value(node.right)
-        if isinstance(node.op, ast.Add):
-            return left + right
-        if isinstance(node.op, ast.Sub):
-            return left - right
-        if isinstance(node.op, ast.Mult):
-            return left * right
-        if isinstance(node.op, ast.Div):
-            return left // right
-    raise ValueError("no whole number")
-
-
-def _between(text: str, found: list[Token], first: int, last: int) -> str:
-    return text[found[first].end : found[last].start].strip()
 
 
 @dataclass(frozen=True)
@@ -293,7 +162,10 @@ class _Host:
             if at in self.sites:
                 site = self.sites[at]
                 grid, block = (self._sizes(said, at, function.body) for said in (site.grid, site.block))
-                site = replace(site, function=name, grid=grid, block=block)
+                shared = self._declared(site.shared, at, function.body)[0] or site.shared
+                for one, kind in types.items():
+                    shared = re.sub(rf"\bsizeof\s*\(\s*{one}\s*\)", f"sizeof({kind})", shared)
+                site = replace(site, function=name, grid=grid, block=block, shared=shared)
                 yield from self._resolved(site, body, {**given, **types}, here)
             elif depth < MOST_CALLS and self._word(at) != name:
                 yield from self._run(self._word(at), here, self._given(at), depth + 1)
@@ -321,7 +193,15 @@ class _Host:
             )
 
     def _sizes(self, text: str, at: int, first: int) -> str:
-        """The dim3 behind a variable: the last one above the launch whose block holds the launch, else the text."""
+        """The dim3 behind a variable, else the text."""
+        said, before = self._declared(text, at, first)
+        if said.startswith(("(", "{")) and before in ("dim3", ",") or said.startswith("dim3"):
+            return "dim3" + said.removeprefix("dim3").strip()
+        return text
+
+    def _declared(self, text: str, at: int, first: int) -> tuple[str, str]:
+        """The expression of a variable, and the word before its name: of the last declaration or assignment above a
+        launch whose block holds the launch."""
         number = at
         while number > first and re.fullmatch(r"[A-Za-z_]\w*", text):
             number -= 1
@@ -332,10 +212,8 @@ class _Host:
                 while self._word(end) not in (";", ",", ""):
                     end = closing(self.found, end) + 1 if self._word(end) in ("(", "[", "{") else end + 1
                 said = self.text[self.found[number].end : self.found[end].start].lstrip("= ").strip()
-                if said.startswith(("(", "{")) and self._word(number - 1) in ("dim3", ",") or said.startswith("dim3"):
-                    return "dim3" + said.removeprefix("dim3").strip()
-                break
-        return text
+                return said, self._word(number - 1)
+        return "", ""
 
     def _instance(self, entry: str, known: Mapping[str, str], line: int) -> str:
         """The entry with the values of the host's names in its brackets. A macro stays."""
@@ -352,7 +230,9 @@ class _Host:
             return declared if re.fullmatch(r"\d+", declared) else word[0]
 
         said = re.sub(r"[A-Za-z_]\w*", value, rest)
-        return f"{name}<{', '.join(one if self._is_known(one) else OPEN for one in split(said.rpartition('>')[0]))}>"
+        return (
+            f"{name}<{', '.join(one if self._is_known(one) else OPEN for one in arguments(said.rpartition('>')[0]))}>"
+        )
 
     def _is_known(self, argument: str) -> bool:
         """Whether the names of a template's argument have a meaning outside of the host's functions."""
@@ -365,12 +245,12 @@ class _Host:
     def _typenames(self, function: Function) -> list[str]:
         head = self.text[self.found[function.first].start : self.found[function.body].start]
         found = re.match(r"\s*template\s*<([^<>]*)>", head)
-        return [re.findall(r"\w+", one.partition("=")[0])[-1] for one in split(found[1])] if found else []
+        return [re.findall(r"\w+", one.partition("=")[0])[-1] for one in arguments(found[1])] if found else []
 
     def _type(self, name: str, number: int) -> str:
         """The argument of a template of the host: of an instance or a call in the text, float first, else float."""
         calls = re.findall(rf"\b{re.escape(name)}\s*<([^<>;(){{}}]*)>\s*\(", self.text)
-        given = [listed[number].strip() for one in calls if len(listed := split(one)) > number]
+        given = [listed[number].strip() for one in calls if len(listed := arguments(one)) > number]
         return FLOAT if FLOAT in given or not given else given[0]
 
     def _given(self, at: int) -> dict[str, str]:
@@ -382,7 +262,7 @@ class _Host:
             follows = next((n for n in range(at, len(self.found)) if self._word(n) == "("), at)
         if self._word(follows) != "(":
             return {}
-        args = split(_between(self.text, self.found, follows, closing(self.found, follows)))
+        args = arguments(between(self.text, self.found, follows, closing(self.found, follows)))
         return {
             name: kernel_of(one)
             for name, one in zip(names, args)
@@ -417,7 +297,7 @@ class _Host:
         opener = at + 1 + (self._word(at + 1) == "constexpr")
         close = closing(self.found, opener)
         self._block(body, opener + 1, close, place)
-        said = " ".join(_between(self.text, self.found, opener, close).split())
+        said = " ".join(between(self.text, self.found, opener, close).split())
         equal = re.fullmatch(r"\(?(\w+) == (\d+|true|false)\)?", said)
         branch, values = f"{body.name}: if ({said})", [(equal[1], equal[2])] if equal else []
         last = self._end(close + 1)
@@ -438,7 +318,7 @@ class _Host:
 
     def _switch(self, body: _Body, at: int, place: _Place) -> int:
         close = closing(self.found, at + 1)
-        subject = " ".join(_between(self.text, self.found, at + 1, close).split()).strip("()")
+        subject = " ".join(between(self.text, self.found, at + 1, close).split()).strip("()")
         last = closing(self.found, close + 1)
         here, start, number = place, close + 2, close + 2
         while number < last:
@@ -446,7 +326,7 @@ class _Host:
             if word in ("case", "default"):
                 self._block(body, start, number, here)
                 colon = next(n for n in range(number, last + 1) if self._word(n) in (":", "}"))
-                value = _between(self.text, self.found, number, colon) if word == "case" else word
+                value = between(self.text, self.found, number, colon) if word == "case" else word
                 is_empty = start == number and here is not place  # case 1: case 2:
                 here = here if is_empty else place.within(f"{body.name}: switch ({subject})", value, (subject, value))
                 start = number = colon + 1
@@ -474,8 +354,8 @@ class _Host:
         while end < len(self.found) - 1 and (angles > 0 or self._word(end) != ",") and self._word(end) not in ";)}":
             angles += (self._word(end) == "<") - (self._word(end) == ">")
             end = closing(self.found, end) + 1 if self._word(end) in ("(", "[", "{") else end + 1
-        said = _between(self.text, self.found, at, end)
-        kinds = split(said[1:-1]) if said.startswith("{") else re.split(r"[?:](?!:)", said)
+        said = between(self.text, self.found, at, end)
+        kinds = arguments(said[1:-1]) if said.startswith("{") else re.split(r"[?:](?!:)", said)
         listed = [kernel_of(one) for one in kinds if function_of(kernel_of(one)) in self.kernels]
         before = self._word(at - 1)
         name = before if re.match(r"[A-Za-z_]", before) else ""
@@ -490,9 +370,9 @@ class _Host:
 
 def _parameter_names(text: str, found: list[Token], function: Function) -> list[str]:
     opener = next((n for n in range(function.first, function.body) if found[n].text == function.name), function.first)
-    inside = _between(text, found, opener + 1, closing(found, opener + 1)) if function.body > opener + 1 else ""
+    inside = between(text, found, opener + 1, closing(found, opener + 1)) if function.body > opener + 1 else ""
     names = []
-    for one in split(inside):
+    for one in arguments(inside):
         pointer = re.search(r"\(\s*\*\s*(\w+)", one)
         words = re.findall(r"[A-Za-z_]\w*", one.partition("=")[0])
         names.append(pointer[1] if pointer else words[-1] if words else "")

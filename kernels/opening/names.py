@@ -39,7 +39,7 @@ def translated(text: str, names: Mapping[str, str]) -> str | None:
         held = names[name]
         return f"({held})" if re.search(r"\W", held) else held
 
-    said = re.sub(r"[A-Za-z_]\w*", word, text.replace("std::", ""))
+    said = _arm(re.sub(r"[A-Za-z_]\w*", word, text.replace("std::", "")))
     if unknown or "?" in said or re.search(r"[&<>.\[\]{}=]", said):
         return None
     text = re.sub(r"\s+", " ", said)
@@ -48,6 +48,16 @@ def translated(text: str, names: Mapping[str, str]) -> str | None:
     while (bare := re.sub(r"^\(((?:[^()]|\([^()]*\))*)\)$|\b(ceil_div\()\(([^()]*)\),", _unwrap, text)) != text:
         text = bare
     return text
+
+
+def _arm(text: str) -> str:
+    """The arm of A ? B : C for a comparison of two numbers, else the text."""
+    found = re.fullmatch(r"\(?(\d+) *(<=|<|>=|>|==) *(\d+)\)? *\?([^?:]+):([^?:]+)", text)
+    if not found:
+        return text
+    left, right, sign = int(found[1]), int(found[3]), found[2]
+    holds = left < right if sign[0] == "<" else left > right if sign[0] == ">" else False
+    return (found[4] if holds or sign[-1] == "=" and left == right else found[5]).strip()
 
 
 def _rounded(found: re.Match[str]) -> str:

@@ -3,14 +3,15 @@
 import re
 from collections.abc import Mapping, Sequence
 
-from kernels.build.plain import includes, refusals
+from kernels.build.plain import assembly, includes, refusals
 from kernels.build.plain.device import program_texts
 from kernels.build.plain.edits import Edit, applied, cpu_text
-from kernels.build.plain.macros import macros_of
+from kernels.build.plain.macros import arguments, macros_of
 from kernels.build.plain.refusals import HOST_HEADERS, STANDARD_HEADERS
 from kernels.build.plain.tokens import bare, closing, items, tokens
 from kernels.core.sources import defaults, function_of
-from kernels.opening.launches import ARRAY_CALLS, HostLaunch, host_text, parts, sites, start_of
+from kernels.opening.launches import host_text
+from kernels.opening.sites import ARRAY_CALLS, HostLaunch, sites, start_of
 
 SAMPLES = re.compile(r"(?:.*/)?(?:helper_(?:cuda|functions|string|timer|image)|exception)\.h")
 """Headers of NVIDIA's samples. program_samples.h has the names that programs use of them."""
@@ -42,6 +43,7 @@ def sources(files: Sequence[tuple[str, str]]) -> dict[str, str]:
     rows = [f"#include <{header}>" for header in first]
     rows += [
         '#include "language.h"',
+        *(['#include "ptx.h"'] if any(assembly.HAS_ASM.search(text) for text in made.values()) else []),
         '#include "program.h"',
         *(['#include "program_samples.h"'] if has_samples else []),
     ]
@@ -85,9 +87,9 @@ def program_text(text: str) -> str:
         listed = closing(found, at + 1)
         inside = text[found[at + 1].end : found[listed].start]
         if found[at].text in ARRAY_CALLS:
-            call = f"simt_launch_array({said}, {', '.join(parts(inside)[1:])}"
+            call = f"simt_launch_array({said}, {', '.join(arguments(inside)[1:])}"
         else:
-            config, _, *args = parts(inside)
+            config, _, *args = arguments(inside)
             call = f"simt_launch_array({said}, {config}, {', '.join(args)}"
             if found[at].text == _EX:
                 call = f"(simt_launch_at({said}, simt_config({config}))({', '.join(args)}), simt_failed"

@@ -94,12 +94,12 @@ class Ran:
 
     @property
     def seconds(self) -> float:
-        """Of the launches, each once."""
+        """The seconds of the launches, each once."""
         return sum(launch.seconds for launch in self.launches)
 
     @property
     def bytes(self) -> int:
-        """Of the memories, each with its last content."""
+        """The bytes of the memories, each once."""
         return sum({memory.allocation: memory.bytes for memory in self.memories}.values())
 
 

@@ -42,8 +42,9 @@ def size_of(count: int, sizes: Mapping[str, int], numbers: Mapping[str, int]) ->
                 found.setdefault(said, int(evaluate(said, sizes, "")))
     fitting = {said: value for said, value in found.items() if NEAR * value <= count <= value}
     exact = [said for said, value in fitting.items() if value == count]
+    plain = [said for said in exact if not said[0].isdigit()]
+    if not plain and (count <= 1 or count in numbers.values()):
+        return str(count), True
     if exact:
         return min(exact, key=lambda said: (len(said.split()), said)), True
-    if count <= 1 or count in numbers.values():
-        return str(count), True
     return min(fitting, key=lambda said: (fitting[said], len(said))) if fitting else "", False

@@ -3,10 +3,11 @@
 import re
 from dataclasses import dataclass
 
-from kernels.build.plain.tokens import functions, tokens
-from kernels.core.sources import function_of, parameters
+from kernels.build.plain.tokens import bare, functions, tokens
+from kernels.core.sources import function_of
 from kernels.errors import ProblemError
-from kernels.opening.launches import HostLaunch, host_launches
+from kernels.opening.launches import host_launches
+from kernels.opening.sites import HostLaunch
 
 MOST_SHOWN = 12  # names in a question
 
@@ -56,6 +57,19 @@ def versions_of(text: str, entry: str = "") -> Versions:
     kept = {function_of(one.entry) for one in chosen}
     others = dict.fromkeys(function_of(one.entry) for one in listed if function_of(one.entry) not in kept)
     return Versions(tuple(chosen), tuple(others), bool(others) and not wanted)
+
+
+def arguments_of(text: str, version: Versions) -> list[str]:
+    """The words of the command line for a version. For kind = atoi(argv[1]), the value of kind at its launches."""
+    values = dict(value for launch in version.launches for value in launch.values)
+    read = {int(one[2]): one[1] for one in _READ.finditer(bare(text))}
+    words = list[str]()
+    while re.fullmatch(r"-?\d+", value := values.get(read.get(len(words) + 1, ""), "")):
+        words.append(value)
+    return words
+
+
+_READ = re.compile(r"(?<!\w)(\w++)\s*+=\s*+(?:std::)?(?:atoi|atol|stoi)\s*+\(\s*+argv\s*+\[\s*+(\d)\s*+\]")
 
 
 def _once(listed: list[HostLaunch]) -> list[HostLaunch]:
@@ -120,7 +134,3 @@ def _pointers(text: str, name: str) -> list[tuple[str, bool]]:
     head = re.search(rf"\b{re.escape(name)}\s*\(([^()]*)\)\s*\{{", text)
     listed = [one for one in head[1].split(",") if "*" in one] if head else []
     return [(re.findall(r"\w+", one)[-1], "const" in one.partition("*")[0]) for one in listed]
-
-
-def has_parameters(text: str, launches: tuple[HostLaunch, ...]) -> bool:
-    return any(parameters(text, one.entry) for one in launches)

@@ -200,7 +200,7 @@ def check_case(kernel: KernelSpec, case: Case, backend: str) -> tuple[Verdict, .
                 timed_errors = {name: float(np.maximum(e, late_errors[name])) for name, e in timed_errors.items()}
 
     def verdict(build: str, largest: dict[str, float], message: str, *of_probes: Any) -> Verdict:
-        errors = execute.judge(largest, yardsticks, case.problem)
+        errors = execute.judge(largest, yardsticks, case.problem, kernel.plain)
         ok = all(error.ok for error in errors) and not message
         return Verdict(kernel.name, build, case.problem, tuple(case.settings), errors, ok, message, *of_probes)
 

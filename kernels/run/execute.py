@@ -244,10 +244,12 @@ def yardstick(request: Request) -> dict[str, float]:
 
 
 def judge(
-    max_abs_errors: Mapping[str, float], yardsticks: Mapping[str, float], problem: Problem
+    max_abs_errors: Mapping[str, float], yardsticks: Mapping[str, float], problem: Problem, plain: bool = False
 ) -> tuple[OutputError, ...]:
-    """An OutputError for each output: its error, torch's, and the limit. tolerance.worst chooses the one to show."""
-    return output_errors(max_abs_errors, yardsticks, problem.largest_terms())
+    """An OutputError for each output: its error, torch's, and the limit. tolerance.worst chooses the one to show.
+
+    plain: of a kernel without written probes, a stranger's, which may sum one by one (tolerance)."""
+    return output_errors(max_abs_errors, yardsticks, problem.largest_terms(), problem.terms if plain else 1)
 
 
 def largest_errors(

@@ -62,7 +62,7 @@ def of_run(run: Run, yardsticks: dict[str, float], race: str = "") -> dict[str, 
     Keys max_abs_error, baseline_max_abs_error: of the output closest to its limit, or None for a problem without a
     truth. Key errors: of each output."""
     request = run.request
-    errors = execute.judge(run.max_abs_errors, yardsticks, request.problem)
+    errors = execute.judge(run.max_abs_errors, yardsticks, request.problem, request.kernel.plain)
     return {
         "kernel": request.kernel.name,
         "backend": request.backend,

@@ -83,7 +83,7 @@ def _of_orders(request: Request) -> str:
     if not sums_in_any_order(request):
         return race(request, execute.run_timed_build(request), late)
     found = execute.largest_errors(request.problem, late, plan=request.plan)
-    errors = execute.judge(found, execute.yardstick(request), request.problem)
+    errors = execute.judge(found, execute.yardstick(request), request.problem, request.kernel.plain)
     wrong = [f"{e.output}: {e.said}, allowed {e.allowed:.3g}" for e in errors if not e.ok]
     return f"{LATE}: {'; '.join(wrong)}" if wrong else ""
 

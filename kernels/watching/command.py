@@ -107,7 +107,7 @@ def _looked(request: Request) -> tuple[Run, dict[str, np.ndarray], tuple[OutputE
     order = dict.fromkeys(name for step in plan.launches for name in step.tensors)
     written = {tensor.name for tensor in plan.tensors if tensor.is_written}
     kept = {name: arrays[name] for name in order if name in written and name in arrays}
-    errors = execute.judge(run.max_abs_errors, execute.yardstick(request), request.problem)
+    errors = execute.judge(run.max_abs_errors, execute.yardstick(request), request.problem, request.kernel.plain)
     return run, kept, tuple(errors)
 
 

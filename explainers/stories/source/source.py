@@ -69,8 +69,8 @@ def sentence(listing: Listing) -> str:
         peak = next(line for line in mine if line.live == most)
         at = f"{_place(peak.source)}, " if peak.source else ""
         parts.append(
-            f"{entry} is {count(len(mine), 'instruction')} of SASS with at most {most} live registers "
-            f"({at}address {peak.address:04x}) of the {listing.registers[entry]} that each thread has{_local(listing, entry)}"
+            f"{entry} is {count(len(mine), 'instruction')} of SASS with at most {most} live registers ({at}address "
+            f"{peak.address:04x}) of the {listing.registers[entry]} that each thread has{_local(listing, entry)}"
         )
     return f"{'; '.join(parts)}."
 

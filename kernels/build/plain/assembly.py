@@ -11,21 +11,22 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from kernels.build.plain import ptx, ptx_memory, ptx_warp, ptx_warpgroup
+from kernels.build.plain import ptx, ptx_memory, ptx_warp
 from kernels.build.plain.ptx import OPERAND, Instruction, Register, Untaken
 
-_LITERAL = r'(?:R"(?P<end>[^()\\\s]{0,16})\((?:.|\n)*?\)(?P=end)"|"(?:[^"\\\n]|\\.)*"|\'(?:[^\'\\\n]|\\.)*\')'
+_LITERAL = r'(?:R"(?P<end>[^()\\\s]{0,16})\((?:.|\n)*?(?:\)(?P=end)"|\Z)|"(?:[^"\\\n]|\\.)*"|\'(?:[^\'\\\n]|\\.)*\')'
 _TOKEN = re.compile(rf"(?P<literal>{_LITERAL})|(?P<marker>^\#[^\n]*$)|(?P<word>[^\W\d]\w*)|\S", re.M)
 _ASM = ("asm", "__asm__", "__asm")
 _WORDS = ("volatile", "__volatile__", "__volatile", "inline", "__inline__")
-_OPERAND = re.compile(r'\s*(?:\[\s*(\w+)\s*\]\s*)?"([^"]*)"\s*\(')
+_OPERAND = re.compile(r'\s*"([^"]*)"\s*\(')
 _ESCAPES = {"n": "\n", "t": "\t", "r": " ", '"': '"', "\\": "\\", "'": "'"}
-_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.S)
+_COMMENT = re.compile(r"//[^\n]*|/\*.*?(?:\*/|\Z)", re.S)
 _LABEL = re.compile(r"\s*([\w$%]+)\s*:(?!:)")
-_LETTERS = {"r": "32", "l": "64", "h": "16", "f": "f32", "d": "f64", "n": "n", "q": ""}
-RULES = {**ptx.RULES, **ptx_memory.RULES, **ptx_warp.RULES, **ptx_warpgroup.RULES}
+_LETTERS = {"r": "32", "l": "64", "h": "16", "f": "f32", "d": "f64", "n": "n"}
+RULES = {**ptx.RULES, **ptx_memory.RULES, **ptx_warp.RULES}
 """The first word of each accepted instruction -> its C++."""
 UNTAKEN = "simt_ptx_untaken_"
+HAS_ASM = re.compile(r"\b(?:__)?asm(?:__)?\b")
 _ROW = re.compile(r'^# \d+ "((?:[^"\\]|\\.)*)"((?: \d)*)$', re.M)
 
 
@@ -34,7 +35,7 @@ class _Statement:
     """An asm statement in translation.
 
     number: in the text, for its labels.
-    registers: name -> the register, of operands ("0", "1" and names in brackets) and of `.reg`.
+    registers: name -> the register, of operands (OPERAND and their number) and of `.reg`.
     rows: declarations, code: calls."""
 
     number: int
@@ -149,7 +150,7 @@ def _operands(statement: _Statement, lists: list[str]) -> list[str]:
         rest = part
         while found := _OPERAND.match(rest):
             expression, rest = _bracketed(rest, found.end())
-            after += _operand(statement, found[1] or "", found[2].strip(), " ".join(expression.split()))
+            after += _operand(statement, found[1].strip(), " ".join(expression.split()))
             rest = rest.lstrip().removeprefix(",")
         if rest.strip():
             raise Untaken(f'the operand {rest.strip()[:40]} has another form than "r"(x)')
@@ -168,21 +169,16 @@ def _bracketed(text: str, first: int) -> tuple[str, str]:
     return text[first:], ""
 
 
-def _operand(statement: _Statement, name: str, constraint: str, expression: str) -> list[str]:
-    way, letter = re.match(r"([=+]?)&?(.*)", constraint).groups()  # type: ignore[union-attr]
-    matching = statement.registers.get(OPERAND + letter)
-    if letter not in _LETTERS and matching is None or not _LETTERS.get(letter, "b"):
+def _operand(statement: _Statement, constraint: str, expression: str) -> list[str]:
+    found = re.fullmatch(r"([=+]?)&?([rlhfdn])", constraint)
+    if not found:
         raise Untaken(f'the constraint "{constraint}" of an operand')
-    kind = matching.kind if matching else _LETTERS[letter]
-    register = statement.fresh(kind)
-    for key in (str(statement.count - 1), *([name] if name else [])):
-        statement.registers[OPERAND + key] = register
-    to = register.cpp.replace("simt_", "simt_to_")
-    read = f"simt_ptx_in_{letter if not matching else 'l'}"
+    way, letter = found.groups()
+    register = statement.fresh(_LETTERS[letter])
+    statement.registers[f"{OPERAND}{statement.count - 1}"] = register
+    to, read = register.cpp.replace("simt_", "simt_to_"), f"simt_ptx_in_{letter}"
     if not way:
         statement.rows.append(f"unsigned long long {register.cpp} = {read}({expression});")
-        if matching:  # "0"(x): the input of operand 0
-            statement.rows.append(f"{matching.cpp} = {register.cpp};")
         return []
     start = f" = {read}({to})" if way == "+" else "{}"
     statement.rows.append(f"auto& {to} = ({expression}); unsigned long long {register.cpp}{start};")
@@ -220,7 +216,7 @@ def _call(code: str, statement: _Statement) -> str:
 def _instructions(statement: _Statement, source: str) -> Iterator[str]:
     """The instructions and labels (":name") of a text. Registers are declared on the way."""
     scopes = list[dict[str, Register]]()
-    source = re.sub(r"%(\d+|\[\s*\w+\s*\])", lambda found: OPERAND + found[1].strip("[] "), source)
+    source = re.sub(r"%(\d+)", lambda found: OPERAND + found[1], source)
     rest = source.replace("%=", str(statement.number)).replace("%%", "%").strip()
     while rest:
         if rest[0] == ";":

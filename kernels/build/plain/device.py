@@ -1,8 +1,8 @@
 """The device code of a kernel's files: blanks replace the functions and declarations that only the host needs.
 
 No edit moves a line. A function of the host is blank: `main`, launches, calls of the CUDA runtime, bindings to Python.
-A declaration or function that the launched kernels do not reach is blank too. One kernel of a file therefore runs
-although another one, or the host, needs what is missing here.
+In a file with host code, a declaration or function that the launched kernels do not reach is blank too. One kernel of
+the file therefore runs although another one, or the host, needs what is missing here.
 """
 
 import re
@@ -10,11 +10,14 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from itertools import pairwise
 
+from kernels.build.plain import includes, refusals
 from kernels.build.plain.tokens import DEVICE, DIRECTIVE, Item, Token, bare, blank, functions, items, tokens
 from kernels.core.spec import KernelSpec
+from kernels.errors import BuildError
 
 _MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)((?:[^\n\\]|\\\n)*)", re.M)
 _KEPT = re.compile(r"[ \t]*#[ \t]*(?:if|ifdef|ifndef|elif|else|endif|define|undef)\b")
+_OF_HOST = re.compile(r"<<<|\bcuda[A-Z]\w+\s*+\(")
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _WORDS = (  # of CUDA and C++, which no item declares
     "alignas auto bool char class const constexpr decltype double enum explicit extern false float inline int long "
@@ -43,7 +46,9 @@ def device_texts(files: Iterable[tuple[str, str]], entries: Collection[str] = ()
     """(name, device code) of a kernel's files. A text without other code stays as it is.
 
     entries: words of the launched kernels and of marks. Without them, all device code stays."""
-    return _kept(list(files), set(entries), False)
+    files = list(files)
+    plain = [(name, without_host_functions(text, _qualifiers(files))) for name, text in files]
+    return _kept(files, set(entries), False) if _has_host_code(files, plain) else plain
 
 
 def program_texts(files: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
@@ -51,9 +56,24 @@ def program_texts(files: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
     return _kept(list(files), {"main"}, True)
 
 
+def _has_host_code(files: list[tuple[str, str]], plain: list[tuple[str, str]]) -> bool:
+    """Whether a header is left out, the host calls CUDA, or some device code has a construct that no build accepts."""
+    own = [name for name, _ in files]
+    for (name, text), (_, device) in zip(files, plain):
+        if any(one.is_left_out for one in includes.includes(text, own)):
+            return True
+        if text != device and _OF_HOST.search(bare(text)) and not _OF_HOST.search(bare(device)):
+            return True
+        try:
+            refusals.check(name, device)
+        except BuildError:
+            return True
+    return False
+
+
 def _kept(files: list[tuple[str, str]], entries: set[str], with_host: bool) -> list[tuple[str, str]]:
     macros = {name: body for _, text in files for name, body in _MACRO.findall(bare(text))}
-    qualifiers = {name for name, body in macros.items() if {*DEVICE} & _words(body)}
+    qualifiers = _qualifiers(files)
     of_host = _of_host(macros) if not with_host else set[str]()
     parsed = [(name, text, found := tokens(text), items(text, found, qualifiers)) for name, text in files]
     reached = _reached(files, parsed, entries, with_host)
@@ -64,7 +84,7 @@ def _kept(files: list[tuple[str, str]], entries: set[str], with_host: bool) -> l
     made = []
     for name, text, found, listed in parsed:
         for item in listed:
-            if not _is_kept(item, found, reached, of_host, with_host):
+            if not _is_kept(item, found, reached, of_host, macros, with_host):
                 text = _without(text, found[item.first].start, found[item.last].end)
         made.append((name, text))
     return made
@@ -78,10 +98,16 @@ def words_of(spec: KernelSpec) -> set[str]:
     return {word for text in said for word in _words(text)}
 
 
-def without_host_functions(text: str) -> str:
-    """The text with blanks for the functions of the host only."""
+def _qualifiers(files: list[tuple[str, str]]) -> set[str]:
+    """The macros that stand for words such as __device__."""
+    macros = [found for _, text in files for found in _MACRO.findall(bare(text))]
+    return {name for name, body in macros if {*DEVICE} & _words(body)}
+
+
+def without_host_functions(text: str, qualifiers: Collection[str] = ()) -> str:
+    """The text with blanks for the functions of the host only. qualifiers: macros of other files for __device__."""
     found = tokens(text)
-    for function in functions(text, found):
+    for function in functions(text, found, qualifiers):
         if not function.on_device:
             text = _without(text, found[function.first].start, found[function.last].end)
     return text
@@ -139,7 +165,9 @@ def _of_host(macros: Mapping[str, str]) -> set[str]:
     return found
 
 
-def _is_kept(item: Item, found: list[Token], reached: set[str], of_host: set[str], with_host: bool) -> bool:
+def _is_kept(
+    item: Item, found: list[Token], reached: set[str], of_host: set[str], macros: Collection[str], with_host: bool
+) -> bool:
     """Whether the code needs an item. of_host: the names of the host's functions and macros."""
     if item.function is not None:
         name = item.function.name
@@ -148,9 +176,8 @@ def _is_kept(item: Item, found: list[Token], reached: set[str], of_host: set[str
     if texts[:2] == ["using", "namespace"]:
         return texts[2] in _NAMESPACES or texts[2] in reached
     if not item.names:  # a use of a macro
-        return texts[0] not in of_host and (
-            with_host or bool(reached & {text for text in texts if _WORD.fullmatch(text)})
-        )
+        is_used = with_host or not reached.isdisjoint(text for text in texts if _WORD.fullmatch(text))
+        return texts[0] in macros and texts[0] not in of_host and is_used
     is_instance = texts[0] == "template" and texts[1] != "<"
     if (
         any(after == "(" and word in of_host for word, after in pairwise(texts))

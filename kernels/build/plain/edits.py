@@ -103,6 +103,11 @@ def _pointer(text: str, found: list[Token], array: Arrays) -> Edit:
     of = " ".join(kind).replace(" :: ", "::")
     start, end = found[array.first].start, found[array.last].end
     lines = "\n" * text.count("\n", start, end)
+    rest = closing(found, at) + 1 if at < array.last else at  # behind the first [], as of s[][32]
+    sizes = " ".join(text[found[rest].start : found[array.last].start].split()) if rest < array.last else ""
+    if sizes.startswith("["):
+        made = f"{of} (*const {name}){sizes} = reinterpret_cast<{of} (*){sizes}>(simt_dynamic_shared());"
+        return start, end, f"{made}{lines}"
     return start, end, f"{of}* const {name} = reinterpret_cast<{of}*>(simt_dynamic_shared());{lines}"
 
 

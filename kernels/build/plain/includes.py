@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from itertools import pairwise
 
-from kernels.build.plain.refusals import CUDA_HEADERS, HOST_HEADERS, STANDARD_HEADERS
+from kernels.build.plain.refusals import CUDA, CUDA_HEADERS, HOST_HEADERS, STANDARD_HEADERS
 from kernels.build.plain.tokens import bare, line_of, tokens
 from kernels.errors import BuildError
 
@@ -22,13 +22,18 @@ UNKNOWN = re.compile(
 
 @dataclass(frozen=True)
 class Include:
-    """An include of a file. start, end: its place in the text. own: the kernel's file that it means, or ""."""
+    """An include of a file.
+
+    start, end: its place in the text.
+    own: the kernel's file that it means, or "".
+    quoted: whether its header is in quotes."""
 
     header: str
     start: int
     end: int
     line: int
     own: str
+    quoted: bool
 
     @property
     def is_known(self) -> bool:
@@ -45,10 +50,10 @@ def includes(text: str, own: Collection[str]) -> list[Include]:
     for one in _INCLUDE.finditer(text):
         if code[one.start() + one[0].index("#")] != "#":
             continue
-        header = one[1] if one[1] is not None else one[2]
-        last = header.rpartition("/")[2] if one[2] is not None else header
+        quoted, header = one[1] is None, one[2] if one[1] is None else one[1]
+        last = header.rpartition("/")[2] if quoted else header
         file = last if last in own else ""
-        found.append(Include(header, one.start(), one.end(), line_of(text, one.start()), file))
+        found.append(Include(header, one.start(), one.end(), line_of(text, one.start()), file, quoted))
     return found
 
 
@@ -93,9 +98,15 @@ def explained(error: BuildError, files: Iterable[tuple[str, str]]) -> BuildError
 
 
 def check(name: str, text: str, device: str, own: Collection[str]) -> None:
-    """Raises BuildError if device code uses the namespace of a library whose header is left out, such as cutlass::.
+    """Raises BuildError for a header of the CPU's runtime, and for the namespace of a library in device code, such as
+    cutlass::, whose header is left out.
 
     device: the device code of the text."""
+    for one in includes(text, own):
+        if one.is_left_out and one.quoted and (CUDA / one.header).is_file():
+            raise BuildError(
+                f"{name} line {one.line}: the header {one.header} has a name of the CPU's runtime. Rename this header."
+            )
     headers = {re.split(r"[/.]", one.header)[0]: one for one in includes(text, own) if one.is_left_out}
     for token, after in pairwise(tokens(device)):
         if token.text in headers and after.text == "::":

@@ -9,7 +9,7 @@ from kernels.errors import ProblemError
 
 _DEFINE = re.compile(r"[ \t]*#[ \t]*define[ \t]+(\w+)(\([^()]*\))?")
 _CONDITION = re.compile(r"[ \t]*#[ \t]*(ifdef|ifndef|if|elif|else|endif)\b([^\n]*)")
-_DEFINED = re.compile(r"[ \t]*(!?)[ \t]*defined[ \t]*\(?[ \t]*(\w+)[ \t]*\)?[ \t]*")
+_DEFINED = re.compile(r"[ \t]*+(!?)[ \t]*+defined[ \t]*+\(?[ \t]*+(\w++)[ \t]*+\)?[ \t]*+")
 _GIVEN = ("__CUDACC__", "__CUDA_ARCH__", "__NVCC__", "__cplusplus", "__linux__", "NDEBUG")
 """Macros that a compiler may give. A condition on them is not decided here."""
 MOST_BYTES = 512 * 1024  # of an expanded text
@@ -88,9 +88,9 @@ def with_launches(known: Mapping[str, Macro]) -> set[str]:
 
 def _holds(kind: str, said: str, known: Collection[str], later: Collection[str]) -> bool | None:
     """Whether a condition holds, or None if this is open. known, later: the macros defined above, and anywhere."""
-    if kind == "if" and re.fullmatch(r"[ \t]*[01][ \t]*", said):
+    if kind == "if" and re.fullmatch(r"[ \t]*+[01][ \t]*+", said):
         return said.strip() == "1"
-    one = _DEFINED.fullmatch(said) if kind == "if" else re.fullmatch(r"()[ \t]*(\w+)[ \t]*", said)
+    one = _DEFINED.fullmatch(said) if kind == "if" else re.fullmatch(r"()[ \t]*+(\w++)[ \t]*+", said)
     if not one or one[2] in later and one[2] not in known:
         return None
     return (one[2] in known) != (bool(one[1]) or kind == "ifndef")
@@ -133,11 +133,28 @@ def _substituted(macro: Macro, given: list[str]) -> str:
         values["__VA_ARGS__"] = ", ".join(given[len(names) - 1 :])
     body = re.sub(r"(?<!#)#[ \t]*(\w+)", lambda one: f'"{values[one[1]]}"' if one[1] in values else one[0], macro.body)
     body = TOKEN.sub(lambda one: values.get(one[0], one[0]), body)
-    return re.sub(r"[ \t]*##[ \t]*", "", body)
+    first, *others = body.split("##")
+    for other in others:  # a ## b pastes ab
+        first = first.rstrip() + other.lstrip()
+    return first
+
+
+_OPEN_TEMPLATE = re.compile(r"(?<!\w)[A-Za-z_]\w*+\s*+<[^<>()]*+\Z")
+
+
+def arguments(text: str) -> list[str]:
+    """The arguments of a call in C++. Commas of a template's arguments, as in f<float, 8>, divide no argument."""
+    listed = list[str]()
+    for part in split(text):
+        if listed and ">" in part and _OPEN_TEMPLATE.search(listed[-1]):
+            listed[-1] += f", {part}"
+        else:
+            listed.append(part)
+    return listed
 
 
 def split(text: str) -> list[str]:
-    """The parts of a text between its commas outside of brackets."""
+    """The parts of a text between its commas outside of brackets, as a macro divides its arguments."""
     found, listed, first, at = tokens(text), list[str](), 0, 0
     while at < len(found):
         if found[at].text in ("(", "[", "{"):

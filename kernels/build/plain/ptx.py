@@ -8,7 +8,7 @@ import struct
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-OPERAND = "\x01"  # before the number or the name of an operand of the asm statement
+OPERAND = "\x01"  # before the number of an operand of the asm statement
 
 
 class Untaken(Exception):
@@ -274,6 +274,11 @@ _ROUNDS = {"": 0, "rn": 1, "rni": 11, "rz": 2, "rzi": 12, "rm": 3, "rmi": 13, "r
 
 def _convert(one: Instruction) -> str:
     *words, to, of = one.parts[1:]
+    for kind, place in ((to, 0), (of, 1)):
+        if kind in ("f32", "f64"):
+            one.read(one.operands[place], kind)
+        elif one.registers[one.operands[place]].kind in ("f32", "f64"):
+            raise Untaken(f"{one.name} with an operand of another type")
     rounds = next((word for word in words if word in _ROUNDS), "")
     more = set(words) - {rounds, "ftz", "satfinite", "sat", "relu"}
     if more or "relu" in words:

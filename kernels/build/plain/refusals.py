@@ -23,6 +23,24 @@ STANDARD_HEADERS = (
 HOST_HEADERS = (
     *("chrono", "exception", "fstream", "functional", "iomanip", "iostream", "memory", "random", "sstream"),
     *("stdexcept", "string", "time.h", "ctime", "unistd.h", "vector", "map", "set", "thread", "sys/time.h"),
+    *("any", "atomic", "bitset", "complex", "condition_variable", "deque", "filesystem", "future", "ios", "iosfwd"),
+    *(
+        "istream",
+        "iterator",
+        "list",
+        "locale",
+        "mutex",
+        "new",
+        "optional",
+        "ostream",
+        "queue",
+        "ratio",
+        "regex",
+        "stack",
+    ),
+    *("string_view", "typeindex", "typeinfo", "unordered_map", "unordered_set", "variant", "cctype", "cerrno"),
+    *("cinttypes", "csignal", "cstdarg", "ctype.h", "errno.h", "fcntl.h", "getopt.h", "inttypes.h", "malloc.h"),
+    *("memory.h", "signal.h", "stdarg.h", "stdbool.h", "sys/resource.h", "sys/stat.h", "sys/types.h"),
 )
 """For functions of the host, which no build compiles."""
 
@@ -43,7 +61,7 @@ _WORDS = {
 
 
 def check(name: str, text: str) -> None:
-    """Raises BuildError for the first construct of a file that no build accepts. name: of the file."""
+    """Raises BuildError for the first construct of a file's device code that no build accepts. name: of the file."""
     for at, reason in sorted(_found(text)):
         raise BuildError(f"{name} line {line_of(text, at)}: {reason}.")
 

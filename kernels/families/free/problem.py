@@ -49,12 +49,12 @@ class TensorText:
 
 @dataclass(frozen=True)
 class Declared:
-    """What an opening comment declares.
+    """The declarations of an opening comment.
 
     file: its name, for messages.
     sizes: the fields with their defaults.
     truth: tensor -> the NumPy expression of its right values.
-    main: what main() said of itself, or ""."""
+    main: the verdict of main() on its own result, or ""."""
 
     file: str = ""
     sizes: tuple[tuple[str, int | float], ...] = ()
@@ -129,6 +129,10 @@ class FreeProblem(Problem, metaclass=_Made):
         return self._truth.largest_terms(self.start(), field_values(self))
 
     @property
+    def terms(self) -> int:
+        return self._truth.terms(self.start(), field_values(self))
+
+    @property
     def compared(self) -> bool:
         return bool(self.declaration.truth)
 
@@ -139,7 +143,7 @@ class FreeProblem(Problem, metaclass=_Made):
 
     @property
     def cpu_steps(self) -> int:
-        """The bytes of the tensors: nobody knows the work of a kernel before its run."""
+        """The bytes of the tensors: the work of a kernel is unknown before its run."""
         return BYTES_OF_TERMS * sum(tensor.size for tensor in self.tensors())
 
     @property
@@ -245,9 +249,11 @@ def _truths(file: str, table: Table) -> tuple[tuple[str, str], ...]:
     if isinstance(said, str):
         if len(outputs) != 1:
             named = ", ".join(outputs) or "none"
-            raise FrontMatterError(f"{file}: truth is one expression, and the outputs are {named}. Write truth.NAME.")
+            raise FrontMatterError(
+                f"{file}: truth is one expression for the outputs {named}. Write truth.NAME for each."
+            )
         said = {outputs[0]: said}
-    typed(file, "truth", said, dict, "an expression in quotes, or a table of them")
+    typed(file, "truth", said, dict, "an expression in quotes, or a table of expressions")
     for name, text in said.items():
         typed(file, f"truth.{name}", text, str, "an expression in quotes")
         if name not in outputs:

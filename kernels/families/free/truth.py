@@ -91,15 +91,19 @@ class Truth:
 
     def values(self, tensors: Mapping[str, np.ndarray], sizes: Values, dtype: type) -> dict[str, np.ndarray]:
         """output -> array, computed in a type. Raises ProblemError if a shape does not fit."""
-        return {name: found for name, (found, _) in self._computed(tensors, sizes, dtype).items()}
+        return {name: found for name, (found, *_) in self._computed(tensors, sizes, dtype).items()}
 
     def largest_terms(self, tensors: Mapping[str, np.ndarray], sizes: Values) -> dict[str, float]:
         """output -> the largest term of its last sum, or its largest value."""
-        return {name: term for name, (_, term) in self._computed(tensors, sizes, np.float64).items()}
+        return {name: term for name, (_, term, _) in self._computed(tensors, sizes, np.float64).items()}
+
+    def terms(self, tensors: Mapping[str, np.ndarray], sizes: Values) -> int:
+        """The terms of the longest sum of all outputs."""
+        return max((count for _, _, count in self._computed(tensors, sizes, np.float64).values()), default=1)
 
     def _computed(
         self, tensors: Mapping[str, np.ndarray], sizes: Values, dtype: type
-    ) -> dict[str, tuple[np.ndarray, float]]:
+    ) -> dict[str, tuple[np.ndarray, float, int]]:
         given = {
             name: array.astype(dtype) if array.dtype.kind not in "iu" else array for name, array in tensors.items()
         }
@@ -117,15 +121,17 @@ class Truth:
                     f"the shape of {output}, {list(self.shapes[output])}."
                 ) from None
             largest = np.abs(shaped[np.isfinite(shaped)]).max(initial=0.0)
-            found[output] = shaped, max(work.largest, float(largest))
+            found[output] = shaped, max(work.largest, float(largest)), work.terms
         return found
 
 
 class _Work:
-    """The computation of one expression. largest: the largest term of its sums and products."""
+    """The computation of one expression.
+
+    largest: the largest term of its sums and products. terms: of its longest sum."""
 
     def __init__(self, names: Mapping[str, Any], dtype: type):
-        self.names, self.dtype, self.largest = names, dtype, 0.0
+        self.names, self.dtype, self.largest, self.terms = names, dtype, 0.0, 1
 
     def value(self, node: ast.AST) -> Any:
         made = self._value(node)
@@ -169,6 +175,7 @@ class _Work:
         if terms > MOST_TERMS:
             raise ValueError(f"a product has {terms:,} terms, and at most {MOST_TERMS:,} are allowed")
         self.largest = max(self.largest, float(np.abs(left).max(initial=0) * np.abs(right).max(initial=0)))
+        self.terms = max(self.terms, np.shape(left)[-1] if np.ndim(left) else 1)
 
     def _called(self, name: str, args: list[Any], keywords: list[ast.keyword]) -> Any:
         if name in ("dot", "matmul", "outer"):
@@ -177,6 +184,7 @@ class _Work:
             _check_size(*args)
         elif name in SUMS:
             self.largest = max(self.largest, float(np.abs(args[0]).max(initial=0)))
+            self.terms = max(self.terms, np.size(args[0]))
         if name == "reshape" and len(args) > 2:
             args = [args[0], tuple(args[1:])]
         if name == "transpose" and len(args) > 2:

@@ -124,6 +124,10 @@ class AddNormProblem(Problem):
         given = {name: np.abs(array.astype(np.float64)).max() for name, array in self.inputs().items()}
         return {"sum": max(given["x"], given["residual"]), "y": float(np.abs(self.truth()["y"]).max())}
 
+    @property
+    def terms(self) -> int:
+        return self.hidden
+
     @classmethod
     def check_cases(cls, kernel: KernelSpec) -> list[Case]:
         """One to 33 tokens, rows that do and do not fill a block, all types, small and large spreads and means, and

@@ -22,7 +22,6 @@ KINDS = (
 )
 STOPS = (
     ("race: ", "race"),
-    ("missing wait: ", "missing wait"),
     ("illegal address", "out of bounds"),
     ("missing wait", "missing wait"),
     ("is not aligned", "misaligned access"),

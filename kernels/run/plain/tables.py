@@ -88,7 +88,7 @@ def _launch(probed: Probed, number: int, kernel: KernelSpec, plan: Plan) -> pa.T
     found = {("global", str(arg)): name for name, arg in named}
     symbols = found | ({("shared", DYNAMIC): arrays[0]} if len(arrays) == 1 else {})
     listed = [_site(probed, symbols, marks, int(k) >> 16, int(k) >> 8 & 255, int(k) & 255) for k in kinds]
-    # Each launch has the same columns: those of all marks, then its own sites.
+    # Each launch has the same columns: the marks of all launches, then its own sites.
     all_keys = tuple(Site(mark.file, 0, "mark", START, (PHASE, *mark.keys)) for mark in marks)
     sites = Sites((Site("", 0, "mark", START, (PHASE,)), *all_keys, *listed))
     place += 1 + len(all_keys)

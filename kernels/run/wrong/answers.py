@@ -226,9 +226,13 @@ def _factor(found: list[Found]) -> Reason | None:
 def _known_scale(found: list[Found]) -> Reason | None:
     """A usual factor on all scores. The fit of _scale is blind if one weight of each row is 1."""
     for factor in _factors(found[0].head):
-        if all_match(found, lambda h, factor=factor: softmax(factor * h.scores, h.seen) @ h.values):
+        if all_match(found, partial(_scaled, factor)):
             return _of_scale(factor, found[0].head)
     return None
+
+
+def _scaled(factor: float, head: Head) -> np.ndarray:
+    return softmax(factor * head.scores, head.seen) @ head.values
 
 
 def _of_scale(factor: float, head: Head) -> Reason:
@@ -253,7 +257,7 @@ def _scale(found: list[Found]) -> Reason | None:
         step = (high - low) / 60
         low, high = best - step, best + step
     factor = 2.0**best
-    if not all_match(found, lambda h: softmax(factor * h.scores, h.seen) @ h.values):
+    if not all_match(found, partial(_scaled, factor)):
         return None
     return _of_scale(factor, one.head)
 

@@ -9,6 +9,7 @@ from kernels.run.wrong.found import Found, Reason, softmax
 
 LARGEST_EXPONENT = 88.7  # exp of a larger number is infinite in fp32
 PERIODS = (2, 4, 8, 16, 32)
+EXCHANGED = (1, 2, 4, 8, 16, 32, 64)
 NEIGHBOURS = (1, -1, 2, -2, 4, -4, 8, -8, 16, -16, 32, -32)
 
 
@@ -89,7 +90,16 @@ def _other_columns(found: list[Found]) -> Reason | None:
     for by in (*NEIGHBOURS, *(-2 * n for n in NEIGHBOURS[-2:])):
         if all(shows(one, by) for one in _wrong(found)):
             return Reason("lanes", f"Wrong columns have the values of the column {_further(by)}. Look at the lane map.")
+    for bit in EXCHANGED:
+        if all(_exchanged(one, bit) for one in _wrong(found)):
+            said = f"Each column has the values of the column with another bit {bit}: dim ^ {bit}."
+            return Reason("lanes", f"{said} Look at the lane map.")
     return None
+
+
+def _exchanged(one: Found, bit: int) -> bool:
+    other = np.arange(one.truth.shape[1]) ^ bit
+    return bool(other.max() < len(other)) and _near(one.values, one.truth[:, other], one)
 
 
 def _near(values: np.ndarray, other: np.ndarray, one: Found) -> bool:

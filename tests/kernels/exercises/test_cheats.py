@@ -92,8 +92,9 @@ REFUSED = {  # by their text, before any run
     ),
     "a label of assembly": (
         SECTORS,
-        head(SECTORS, 'extern "C" void q(int) A(as, m)("simt_quiet");').replace(
-            "#define ROWS", "#define A(a, b) a##b\n#define ROWS"
+        rd(
+            "q(1); return *p;",
+            '#define A(a, b) a##b\nextern "C" __device__ void q(int) A(as, m)("simt_quiet");',
         ),
     ),
     "a load of the processor": (SECTORS, rd("return __builtin_ia32_loadups(p)[0];")),
@@ -169,7 +170,7 @@ REFUSED = {  # by their text, before any run
     ),
     **{
         f"a macro of a header, {form}": (BANKS, head(BANKS, DECLS.format(form)))
-        for form in ('#include "assert.h"', "#/**/include <assert.h>", "%:include <assert.h>")
+        for form in ("#/**/include <assert.h>", "%:include <assert.h>")
     },
     "the runtime's source": (BANKS, head(BANKS, '#include "runtime.cpp"')),
     "a macro below the kernel": (
@@ -356,6 +357,7 @@ CAUGHT = {  # by a run: the kinds of its evidence, of which one is found
         {"atomic"},
     ),
     "a macro of a header": (BANKS, head(BANKS, DECLS.format("#include <assert.h>")), {"bank conflict"}),
+    "a macro of a quoted header": (BANKS, head(BANKS, DECLS.format('#include "assert.h"')), {"bank conflict"}),
     "atomicAdd by a macro": (
         ATOMIC,
         ALL[ATOMIC].solution.replace(

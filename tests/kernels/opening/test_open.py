@@ -294,6 +294,36 @@ def test_a_text_without_a_rest_proposes_the_condition_for_multiples(body, must):
     assert multiples_of(fit, text) == must
 
 
+WIDTH = """DEFINE
+__global__ void rows(const float* q, const float* k, const float* v, float* o, int seq_len, float scale) {
+  __shared__ float part[128];
+  int row = blockIdx.x, d = threadIdx.x;
+  for (int w = T / 2; w > 0; w /= 2) part[d] += part[d + w];
+  for (int j = 0; j < seq_len; ++j) part[d] += q[row * W + d] * k[j * W + d] * v[j * W + d];
+  o[row * W + d] = expf(part[d] * scale);
+}
+void run() { rows<<<dim3(seq_len, batch * num_heads), W>>>(q, k, v, o, seq_len, scale); }
+"""
+
+
+@pytest.mark.parametrize("define", ["#define W 64", "#define T 128\n#define W 64", "constexpr int W = 64, T = 128;"])
+def test_a_width_in_the_text_is_a_condition_and_a_number_of_the_text_is_none(define):
+    """A scale tells no width, and T / 2 of a constant T says nothing about seq_len."""
+    text = WIDTH.replace("DEFINE", define).replace("T / 2", "T / 2" if "T" in define else "64")
+    made = _proposed(Path("rows.cu"), text)
+    assert [one["must"] for one in made.table["conditions"]] == ["not causal", "head_dim == 64"]
+
+
+def test_a_field_whose_0_means_another_goes_in_as_its_value():
+    text = (
+        "__global__ void f(const half* q, const half* k, const half* v, half* o, int seq_len_kv, int num_kv_heads) {\n"
+        "  o[0] = hexp(q[0] * k[0]) * v[0];\n}\n"
+        "void run() { f<<<seq_len, 32>>>(q, k, v, o, seq_len_kv, num_kv_heads); }\n"
+    )
+    (launch,) = _proposed(Path("f.cu"), text).table["launches"]
+    assert launch["args"][-2:] == ["int32 keys", "int32 kv_heads"]
+
+
 def test_a_grid_over_the_queries_proposes_query_tiles_as_items():
     items = {
         path.stem: [one.get("item", "") for one in _proposed(path, _bare(path)).table["launches"]] for path in TUTORIALS

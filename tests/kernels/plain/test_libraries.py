@@ -4,7 +4,7 @@ planted mistakes with their lines."""
 import ml_dtypes
 import numpy as np
 import pytest
-from alone import Alone
+from alone import Alone, nvidia_takes
 
 CUB = """
 #include <cub/cub.cuh>
@@ -254,3 +254,8 @@ def test_wmma_gives_the_product_of_numpy(entry, of, sums, shape):
     a, b = (random.integers(0 if of == np.uint8 else -8, 9, (n, 32)).astype(of) for n in (rows, columns))
     expected = a.astype(np.float64) @ b.astype(np.float64).T
     Alone(WMMA, entry, {"a": a, "b": b}, {"o": (shape, sums)}).agrees({"o": expected})
+
+
+def test_nvidias_compiler_takes_the_libraries():
+    tf32 = "product<wmma::precision::tf32, float, float, 16, 16, 8>"
+    assert nvidia_takes(CUB, "reduced") and nvidia_takes(COPIES, "barrier") and nvidia_takes(WMMA, tf32)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from alone import Alone
+from alone import Alone, nvidia_takes
 
 from kernels.build import Mode, build
 from kernels.build.plain.assembly import RULES
@@ -16,6 +16,7 @@ from kernels.core.problem import Case
 from kernels.core.request import Request
 from kernels.core.scope import Scope
 from kernels.errors import BuildError
+from kernels.opening import host
 from kernels.run import execute
 from kernels.run.check import check_case
 
@@ -92,7 +93,7 @@ ONE = {  # a statement -> the value of o[N]
     f("add.sat.f32", A, B): 1.0,
     f("copysign.f32", C, A): -0.75,
     f("cvt.rzi.f32.f32", C): -1.0,
-    'float z; asm("cvt.rni.s32.f32 %0, %1;" : "=f"(z) : "f"(2.5f)); o[N] = __float_as_int(z);': 2,
+    'int z; asm("cvt.rni.s32.f32 %0, %1;" : "=r"(z) : "f"(2.5f)); o[N] = z;': 2,
     'double z; asm("fma.rn.f64 %0, %1, %2, %3;" : "=d"(z) : "d"(0.1), "d"(3.0), "d"(1.0)); o[N] = z;': 0.1 * 3 + 1,
     r("add.u32", U, V): (U + V) % 2**32,
     r("sub.s32", V, U): (V - U) % 2**32,
@@ -151,7 +152,7 @@ KERNEL = """
 #define RAW(y, x) asm volatile(STRING(ex2.approx) R"(.f32 %0, %1;)" : "=f"(y) : "f"(x))
 #define UNUSED() asm volatile("tcgen05.fence::before_thread_sync;")
 inline __device__ void never() { asm volatile("tcgen05.fence::before_thread_sync;"); }
-__global__ void all(const float* x, float* o, int* kept) {
+__global__ void every(const float* x, float* o, int* kept) {
   __shared__ float s[32];
   const float A = 0.75f, B = 2.5f;
   BODY
@@ -165,13 +166,20 @@ def _forms():
     return {code: float(value) for value, code in zip(blocks[::2], blocks[1::2])}
 
 
+TRIED = {**ONE, **_forms()}
+
+
+def body():
+    """The statements of TRIED, with a place in o for each."""
+    rows = [f"{{ {code.replace('[N]', f'[{n}]')} __syncthreads(); }}" for n, code in enumerate(TRIED)]
+    return re.sub(r"o\[(\d+)\] = ([^;]+);", r"if (!threadIdx.x) o[\1] = \2;", "\n  ".join(rows))
+
+
 def test_each_accepted_instruction_gives_its_value_on_the_cpu():
-    tried = {**ONE, **_forms()}
-    body = "\n  ".join(f"{{ {code.replace('[N]', f'[{n}]')} __syncthreads(); }}" for n, code in enumerate(tried))
-    body = re.sub(r"o\[(\d+)\] = ([^;]+);", r"if (!threadIdx.x) o[\1] = \2;", body)
+    tried = TRIED
     inputs = {"x": np.arange(64, dtype=np.float32)}
     alone = Alone(
-        KERNEL.replace("BODY", body), "all", inputs, {"o": ((len(tried),), "float32"), "kept": ((1,), "int32")}
+        KERNEL.replace("BODY", body()), "every", inputs, {"o": ((len(tried),), "float32"), "kept": ((1,), "int32")}
     )
     expected = np.array([float(value) for value in tried.values()])
     for reversed_order in (False, True):
@@ -213,11 +221,14 @@ def test_the_first_tutorial_with_an_exponential_and_a_load_in_ptx_is_right(tmp_p
         ('asm volatile("tcgen05.fence::before_thread_sync;");', "tcgen05.fence::before_thread_sync"),
         ("UNUSED();", "tcgen05.fence::before_thread_sync"),
         ("never();", "tcgen05.fence::before_thread_sync"),
+        ('float y; asm("mov.f32 %[to], 0f00000000;" : [to] "=f"(y));', "the operand [to] "),
+        ('float y = 1; asm("add.f32 %0, %0, %0;" : "=f"(y) : "0"(y));', 'the constraint "0" of an operand'),
         ('asm(".incbin \\"/etc/passwd\\";");', ".incbin"),
         ('asm volatile("add.rz.f32 %0, %0, %0;" : "+f"(o[0]));', "add.rz.f32"),
         ('unsigned n; asm("mov.u32 %0, %%nosuch;" : "=r"(n));', "mov.u32 with the operand %nosuch"),
         ('unsigned n; asm("mov.b32 %0, %1;" : "=r"(n) : "l"(o));', "mov.b32 with an operand of another type"),
         ('float y = 1; asm("add.f32 %0, %0, %1;" : "+f"(y) : "r"(3));', "add.f32 with an operand of another type"),
+        ('float y; asm("cvt.rni.s32.f32 %0, %0;" : "=f"(y));', "cvt.rni.s32.f32 with an operand of another type"),
         ('asm volatile("mapa.shared::cluster.u32 %0, %1, 0;" : "=f"(o[0]) : "r"(1));', "mapa.shared::cluster.u32"),
         ('asm("st.global.f32 [%0], 0f3F800000;" :: "r"(3));', "st.global.f32 with an address of another type"),
     ],
@@ -225,15 +236,54 @@ def test_the_first_tutorial_with_an_exponential_and_a_load_in_ptx_is_right(tmp_p
 def test_other_ptx_is_refused_before_a_run_with_its_line(code, said):
     text = KERNEL.replace("BODY", code)
     line = 1 + KERNEL.partition("void never()" if code == "never();" else "BODY")[0].count("\n")
-    alone = Alone(text, "all", {"x": np.zeros(4, np.float32)}, {"o": ((4,), "float32"), "kept": ((1,), "int32")})
+    alone = Alone(text, "every", {"x": np.zeros(4, np.float32)}, {"o": ((4,), "float32"), "kept": ((1,), "int32")})
     for run in (alone.run, alone.probe):
         with pytest.raises(BuildError) as refused:
             run()
-        assert f"mine.cu line {line}: the CPU has no meaning for its inline PTX ({said})" in str(refused.value)
+        assert f"mine.cu line {line}: the CPU has no meaning for its inline PTX ({said}" in str(refused.value)
 
 
 @pytest.mark.parametrize("code", ['int n asm("r1");', "OTHER(x);"])
 def test_an_asm_that_is_no_statement_does_not_compile(code):
     text = KERNEL.replace("BODY", code).replace("#define STRING", "#define OTHER(n) int f() asm(#n)\n#define STRING", 1)
     with pytest.raises(BuildError, match=r"mine.cu line \d+: "):
-        Alone(text, "all", {"x": np.zeros(4, np.float32)}, {"o": ((4,), "float32"), "kept": ((1,), "int32")}).run()
+        Alone(text, "every", {"x": np.zeros(4, np.float32)}, {"o": ((4,), "float32"), "kept": ((1,), "int32")}).run()
+
+
+PROGRAM = """
+#include <cstdio>
+#define COPY(to, from) asm volatile("cp.async.cg.shared.global [%0], [%1], 16;\\n" ::"r"(to), "l"(from))
+__global__ void twice(const float* a, float* b) {
+  __shared__ __align__(16) float s[128];
+  const int t = threadIdx.x, first = blockIdx.x * 128;
+  COPY((unsigned)__cvta_generic_to_shared(&s[4 * t]), a + first + 4 * t);
+  asm volatile("cp.async.wait_all;" ::: "memory");
+  __syncthreads();
+  for (int e = t; e < 128; e += 32) b[first + e] = 2.f * s[e];
+}
+int main() {
+  float h[256], *a, *b;
+  for (int i = 0; i < 256; ++i) h[i] = i;
+  cudaMalloc(&a, sizeof h), cudaMalloc(&b, sizeof h);
+  cudaMemcpy(a, h, sizeof h, cudaMemcpyHostToDevice);
+  twice<<<2, 32>>>(a, b);
+  cudaMemcpy(h, b, sizeof h, cudaMemcpyDeviceToHost);
+  int right = 0;
+  for (int i = 0; i < 256; ++i) right += h[i] == 2.f * i;
+  printf("%d of 256 right\\n", right);
+  return right < 256;
+}
+"""
+
+
+def test_a_program_with_ptx_runs_its_main_and_names_the_line_of_what_it_lacks():
+    found = host.run("mine.cu", PROGRAM)
+    assert found.code == 0 and found.printed == "256 of 256 right\n"
+    line = 1 + PROGRAM.partition("cp.async.wait_all")[0].count("\n")
+    with pytest.raises(BuildError, match=rf"^mine.cu line {line}: the CPU has no meaning for its inline PTX \(tcgen05"):
+        host.run("mine.cu", PROGRAM.replace("cp.async.wait_all", "tcgen05.wait"))
+
+
+def test_nvidias_compiler_takes_each_tried_instruction():
+    text = KERNEL.replace("BODY", body()).replace("tcgen05.fence::before_thread_sync", "membar.cta")
+    assert nvidia_takes(text, "every")

@@ -1,10 +1,13 @@
 """Asynchronous copies and barriers in inline PTX: right values in both orders, and each missing wait with its lines."""
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
-from alone import Alone
+from alone import Alone, nvidia_takes
+
+from kernels.core.launch import TensorMap
 
 TEXT = """
 #include <cstdint>
@@ -247,3 +250,67 @@ def test_a_wrong_copy_or_barrier_stops_with_its_reason(name, changed, said):
     assert text != ALL
     _, faults = alone(name, text).probe()
     assert any(re.search(said, fault.text) for fault in faults), faults
+
+
+BOXES = (
+    TEXT
+    + """
+__global__ void boxes(const __grid_constant__ CUtensorMap from, const __grid_constant__ CUtensorMap to, float* o) {
+  extern __shared__ __align__(1024) float s[];  // [8][32], swizzled
+  __shared__ uint64_t bar;
+  const int t = threadIdx.x;
+  if (t == 0) init(&bar, 1);
+  __syncthreads();
+  if (t == 0) {
+    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes"
+                 " [%0], [%1, {%2, %3}], [%4];"
+                 ::"r"(at(s)), "l"(&from), "r"(32), "r"(-2), "r"(at(&bar)) : "memory");  // BOX COPIES
+    expect(&bar, 8 * 32 * 4);
+  }
+  wait(&bar, 0);  // BOX WAITS
+  for (int row = 0; row < 8; ++row) o[row * 32 + t] = s[row * 32 + (t / 4 ^ row) * 4 + t % 4];  // BOX READS
+  __syncthreads();
+  for (int i = t; i < 256; i += 32) s[i] += 1.f;
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+  __syncthreads();
+  if (t == 0) {
+    asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%0, {%1, %2}], [%3];"
+                 ::"l"(&to), "r"(0), "r"(4), "r"(at(s)) : "memory");
+    asm volatile("cp.async.bulk.commit_group;");
+    asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
+  }
+}
+"""
+)
+
+
+def boxes(text=BOXES):
+    x = X[:448].reshape(7, 64)
+    alone = Alone(text, "boxes", {"x": x}, {"o": ((8, 32), "float32"), "y": ((10, 32), "float32")}, shared=1024)
+    maps = TensorMap("x", (8, 32), 128), TensorMap("y", (8, 32), 128)
+    step = replace(alone.plan.launches[0], args=(*maps, "o"))
+    alone.plan = replace(alone.plan, launches=(step,))
+    return alone, x
+
+
+def test_boxes_of_a_tensor_come_swizzled_with_zeros_outside_and_go_back():
+    alone, x = boxes()
+    box = np.zeros((8, 32))
+    box[2:] = x[:6, 32:]
+    back = np.full((10, 32), np.nan)
+    back[4:] = box[:6] + 1  # rows past the end are left out
+    alone.agrees({"o": box, "y": back}, rtol=1e-6)
+
+
+@pytest.mark.parametrize("reversed_order", [False, True])
+def test_a_box_without_a_wait_is_found_with_its_line(reversed_order):
+    text = BOXES.replace("wait(&bar, 0);  // BOX WAITS", ";")
+    lines = {1 + text[: text.index(f"// BOX {what}")].count("\n") for what in ("COPIES", "READS")}
+    _, faults = boxes(text)[0].probe(reversed_order)
+    # the statement of the copy begins two lines before its end
+    assert ("missing wait", {min(lines) - 2, max(lines)}) in [(fault.kind, {*fault.lines}) for fault in faults], faults
+
+
+def test_nvidias_compiler_takes_the_copies():
+    boxed = BOXES.replace("#include <cstdint>", "#include <cuda.h>\n#include <cstdint>")
+    assert nvidia_takes(ALL, "stages") and nvidia_takes(boxed, "boxes")

@@ -3,7 +3,7 @@
 import ml_dtypes
 import numpy as np
 import pytest
-from alone import Alone
+from alone import Alone, nvidia_takes
 
 LOADED = """
 #include <cstdint>
@@ -161,3 +161,7 @@ def test_mma_sync_gives_the_product_of_numpy(number):
     given = {"a": _registers(a, True), "b": _registers(b, False), "c": _sums(c)}
     alone = Alone(ALL, f"product{number}", given, {"o": (given["c"].shape, "int32")})
     alone.agrees({"o": _sums(expected)})
+
+
+def test_nvidias_compiler_takes_the_products():
+    assert nvidia_takes(ALL, "product0") and nvidia_takes(STORED.replace("TRANS", ""), "stored")

@@ -5,7 +5,7 @@ import re
 import ml_dtypes
 import numpy as np
 import pytest
-from alone import Alone
+from alone import Alone, nvidia_takes
 
 TEXT = """
 #include <cstdint>
@@ -206,3 +206,13 @@ def test_a_wrong_use_of_wgmma_is_a_fault(changed, said):
     assert changed[0] in TEXT
     _, faults = alone.probe()
     assert any(re.search(said, fault.text) for fault in faults), faults
+
+
+SHORT = ("m64n64k32.s32.s8.s8", {"a_mode": 2, "b_mode": 2, "in_registers": True})
+HALF = ("m64n64k16.f32.f16.f16", {"a_turned": 1, "b_turned": 1})
+
+
+@pytest.mark.parametrize(("instruction", "more"), [SHORT, HALF])
+def test_nvidias_compiler_takes_the_products(instruction, more):
+    alone, *_ = made(instruction, **more)
+    assert nvidia_takes(alone.spec.files[0][1], "product")

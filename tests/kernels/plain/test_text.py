@@ -32,8 +32,8 @@ def test_a_construct_that_no_build_knows_is_refused_with_its_line(text, said):
 
 def test_the_guide_lists_the_accepted_inline_ptx_and_a_comment_is_no_construct():
     guide = (Path(__file__).parents[3] / "kernels" / "first-kernel.md").read_text()
-    row = next(line for line in guide.splitlines() if line.startswith("| inline PTX |"))
-    assert set(re.findall(r"`([a-z0-9]+)`", row)) == {*assembly.RULES}
+    rows = "".join(line for line in guide.splitlines() if line.startswith("| inline PTX | "))
+    assert set(re.findall(r"`([a-z0-9]+)`", rows)) == {*assembly.RULES}
     text = "// #include <cutlass/cutlass.h>\n" + KERNEL.replace("BODY", "// asm volatile")
     refusals.check("k.cu", text)
 
@@ -43,6 +43,7 @@ def test_the_guide_lists_the_accepted_inline_ptx_and_a_comment_is_no_construct()
     [
         ("extern __shared__ float s[];", "float* const s = reinterpret_cast<float*>(simt_dynamic_shared());"),
         ("extern __shared__ __align__(16) unsigned char s[];", "unsigned char* const s = "),
+        ("extern __shared__ half s[][32 + 8];", "half (*const s)[32 + 8] = reinterpret_cast<half (*)[32 + 8]>("),
         ("__shared__ float a[4][8], b;", '__shared__ float a[4][8], b; simt_shared_array("a", a);'),
         ("__shared__ union { float f; int i; } u;", 'i; } u; simt_shared_array("u", u);'),
         ("if (o) return;", "if (o) { simt_leave_here(); return; }"),

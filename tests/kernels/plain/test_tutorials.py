@@ -77,7 +77,7 @@ def test_a_changed_text_for_nvrtc_is_a_new_build(monkeypatch):
     request = _request(TUTORIALS[0])
     one = build(request.kernel, request.defines, Mode.TIMED, "sm_90a").path
     texts = nvrtc.headers()
-    assert {name for name, _ in texts} == {"always.h", "whole.h"}
+    assert {name for name, _ in texts} == {"always.h", "cub.h", "cuda_h.h", "whole.h"}
     monkeypatch.setattr(nvrtc, "headers", lambda: tuple((name, f"{text}// changed\n") for name, text in texts))
     assert build(request.kernel, request.defines, Mode.TIMED, "sm_90a").path != one
 

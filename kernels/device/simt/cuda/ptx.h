@@ -3,6 +3,7 @@
 // Addresses of shared memory are offsets, as on a GPU. simt_ptx_shared turns them into generic ones. A function with
 // accesses reports them with its caller's line.
 #pragma once
+#include "cuda.h"
 #include "ptx_numbers.h"
 
 // ---- memory ----
