@@ -55,7 +55,7 @@ export function loopLayout({ width, height, em }, { units, top, panels }) {
     axis = 2.2 * em,
     strip = (narrow ? 1.6 : 2.1) * em,
     sum = UNITS.reduce((all, unit) => all + LANES[unit], 0),
-    strips = top ? 0 : STRIPS * strip + (narrow ? 6.3 : 0.8) * em, // a narrow window has the words on the run below them
+    strips = top ? 0 : STRIPS * strip + (narrow ? 4.6 : 0.8) * em, // a narrow window has the words on the run below them
     fixed = axis + title + strips,
     row = 7 * em, // of the pieces, before the units are known
     spare = height - row - 6 * em,
@@ -145,9 +145,9 @@ export function loopMarks(at, now, paint) {
     if (panel.recorded && unit === 'copy') {
       const most = narrow ? at.width : left + wide,
         y = narrow ? /** @type {number} */ (at.titles.at(-1)) + em : lane.y;
-      wrapped(panel.says.join(' '), most, 4, text => widest([text], `${em}px ${paint.font}`)).forEach((text, n) =>
-        made.text(`bridge ${n}`, [0, y + (1 + 1.35 * n) * em, most], text, late),
-      );
+      wrapped(panel.says.slice(0, narrow ? 2 : 3).join(' '), most, 4, text =>
+        widest([text], `${em}px ${paint.font}`),
+      ).forEach((text, n) => made.text(`bridge ${n}`, [0, y + (1 + 1.35 * n) * em, most], text, late));
       continue;
     }
     const name = panel.recorded && unit === 'tensor' ? ['products', 'products'] : NAMES[unit],
