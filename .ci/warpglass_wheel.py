@@ -1,4 +1,4 @@
-"""Hooks of hatchling: `pip install .` gives one package, warpglass, with kernels, explainers and app.
+"""Hooks of hatchling: `pip install .` gives one package, warpglass/, with kernels, explainers and app below it.
 
 In the repository these are top-level names, so that `python -m kernels` works without an install. On a user's machine
 the name kernels may belong to another package, for example Hugging Face's. The wheel therefore has them below
@@ -29,48 +29,18 @@ COMMANDS = {
     "-m app.": f"-m {NAME}.app.",
 }
 """A command in a text of the repository -> the command of an installation. The rules apply in this order."""
-INIT = '''"""Real CUDA attention kernels, one step at a time: the command warpglass, and operators for PyTorch."""
-
-
-def __getattr__(name: str) -> object:
-    """watch, which needs torch, and __version__."""
-    if name == "watch":
-        from kernels import ops
-
-        return ops.watch
-    if name == "__version__":
-        from importlib.metadata import version
-
-        return version(__name__)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-'''
-MAIN = '''"""The command `warpglass`, and `python -m warpglass`."""
-
-import sys
-
-from app.__main__ import main
-
-if __name__ == "__main__":
-    sys.exit(main())
-'''
-OPERATORS = '''"""The kernels as PyTorch operators."""
-
-import sys
-
-from kernels import ops
-
-sys.modules[__name__] = ops
-'''
 
 
 class Requirements(MetadataHookInterface):
     """The packages of the wheel."""
 
     def update(self, metadata: dict) -> None:
-        """Adds the packages of app/requirements.txt, and an extra for each kernels/EXTRA.txt."""
-        metadata["dependencies"] = requirements(ROOT / "app" / "requirements.txt")
-        extras = sorted((ROOT / "kernels").glob("*.txt"))
-        metadata["optional-dependencies"] = {path.stem: requirements(path) for path in extras}
+        """Adds the extra pages of app/requirements.txt, and an extra for each kernels/EXTRA.txt.
+
+        The operators need the ranges of pyproject.toml and one extra, so that they replace nobody's torch."""
+        extras = {path.stem: path for path in sorted((ROOT / "kernels").glob("*.txt"))}
+        extras["pages"] = ROOT / "app" / "requirements.txt"
+        metadata["optional-dependencies"] = {name: requirements(path) for name, path in extras.items()}
 
 
 class Package(BuildHookInterface):
@@ -79,18 +49,15 @@ class Package(BuildHookInterface):
     def initialize(self, version: str, build_data: dict) -> None:
         """Makes the package in a temporary folder.
 
-        version: "standard", or "editable" for a wheel with the three own modules. hatchling adds a path to this
-        checkout, where kernels, explainers and app keep their names.
+        version: "standard", or "editable" for a wheel with only a path to this checkout, where warpglass, kernels,
+        explainers and app keep their names.
         """
+        if version == "editable":
+            return
         self.folder = tempfile.TemporaryDirectory()  # until hatchling has written the wheel
         package = Path(self.folder.name, NAME)
-        package.mkdir()
-        for name, text in {"__init__.py": INIT, "__main__.py": MAIN, "ops.py": OPERATORS}.items():
-            (package / name).write_text(text)
-        if version == "editable":
-            build_data["force_include_editable"][str(package)] = NAME
-            return
         left_out = shutil.ignore_patterns("__pycache__", "node_modules", ".*")
+        shutil.copytree(ROOT / NAME, package, ignore=left_out)
         for name in FOLDERS:
             shutil.copytree(ROOT / name, package / name, ignore=left_out)
         for path in package.rglob("*.py"):

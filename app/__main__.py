@@ -1,6 +1,7 @@
 """The command of an installation, `warpglass`: the pages, or a command of python -m kernels."""
 
 import sys
+from importlib.util import find_spec
 
 HELP = """Show the pages: python -m app.serve [--host HOST] [--port PORT] (the default)
 Run kernels without a browser: python -m kernels COMMAND, for example python -m kernels check FILE.cu
@@ -17,6 +18,9 @@ def main(words: list[str] | None = None) -> int:
         from kernels import __main__ as kernels
 
         return kernels.main(words)
+    if not find_spec("streamlit"):
+        print("The pages need Streamlit. Run: pip install 'warpglass[pages]'", file=sys.stderr)
+        return 1
     from app import serve
 
     return serve.main(words[1:] if words[:1] == ["serve"] else words)

@@ -227,7 +227,6 @@ def test_the_package_has_the_version_the_requirements_and_the_command(hooks, mon
     with zipfile.ZipFile(tmp_path / build_editable(str(tmp_path))) as wheel:
         wheel.extractall(tmp_path)
     assert (tmp_path / "_warpglass.pth").read_text().strip() == str(ROOT)
-    assert {path.name for path in (tmp_path / "warpglass").iterdir()} == {"__init__.py", "__main__.py", "ops.py"}
     (found,) = metadata.distributions(path=[str(tmp_path)])
     assert (found.name, found.version) == ("warpglass", CONFIG["project"]["version"])
     assert re.search(rf"^## .*\b{re.escape(found.version)}\b", (ROOT / "CHANGELOG.md").read_text(), re.M)
@@ -238,10 +237,12 @@ def test_the_package_has_the_version_the_requirements_and_the_command(hooks, mon
     def of(extra):
         return {need.name for need in needed if need.marker is None or need.marker.evaluate({"extra": extra})}
 
-    assert {"streamlit", "torch", "sandlock"} <= of("") and not {name for name in of("") if name.startswith("cu")}
-    assert {"streamlit", "cupy-cuda12x", "cuda-bindings", "nvidia-cuda-nvrtc-cu12"} <= of("cuda12")
-    assert {"streamlit", "cupy-cuda13x", "cuda-bindings", "nvidia-cuda-nvrtc"} <= of("cuda13")
-    listed = hooks.requirements(ROOT / "requirements.txt")
-    assert of("cuda12") == {canonicalize_name(Requirement(line).name) for line in listed}
+    assert {"torch", "sandlock"} <= of("") and not {name for name in of("") if name.startswith("cu")}
+    assert "streamlit" not in of("") and "streamlit" in of("pages")
+    assert not [need for need in needed if need.marker is None and "==" in str(need.specifier)]  # nobody's torch goes
+    assert {"cupy-cuda12x", "cuda-bindings", "nvidia-cuda-nvrtc-cu12"} <= of("cuda12")
+    assert {"cupy-cuda13x", "cuda-bindings", "nvidia-cuda-nvrtc"} <= of("cuda13")
+    listed = {canonicalize_name(Requirement(line).name) for line in hooks.requirements(ROOT / "requirements.txt")}
+    assert of("cuda12") | of("pages") == listed
     (built,) = CONFIG["build-system"]["requires"]
     assert built in hooks.requirements(ROOT / "tests" / "requirements.txt")

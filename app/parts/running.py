@@ -29,6 +29,9 @@ def run(request: Request) -> Run:
     return _runs[request]
 
 
+run_to_fault = execute.run_to_fault
+
+
 def forget() -> None:
     _runs.clear()
 

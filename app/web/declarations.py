@@ -18,10 +18,11 @@ import numpy as np
 from app.course import Stop
 from app.web.asking import Asking
 from app.web.bundles import Waiting
+from explainers.story import scene, stage
 
 ROOT = Path(__file__).parents[2]
 FILE = ROOT / "app" / "stage" / "types.d.ts"
-ENCODED = ("explainers.story.stage", "explainers.story.scene")  # the modules with dataclasses in a bundle
+ENCODED = (stage.__name__, scene.__name__)  # the modules with dataclasses in a bundle
 SIMPLE: dict[object, str] = {str: "string", bool: "boolean", int: "number", float: "number", type(None): "null"}
 SIMPLE |= {np.ndarray: "Float32Array", dict: "Record<string, any>", Any: "any", object: "any"}
 

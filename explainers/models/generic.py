@@ -29,7 +29,7 @@ from kernels.trace.kinds import BOXES, WRITES, kind_of
 from kernels.trace.probes import Site, Sites
 from kernels.trace.steps import StepRow, Steps
 
-WORDS = Words.of("explainers.models", "generic_words.toml")
+WORDS = Words.of(str(__package__), "generic_words.toml")
 MOST_TOLD = 2  # faults in the sentence of a step
 MOST_SHOWN = 256  # rows, and columns, of a drawn matrix
 MOST_RUNS = 256  # runs of cells of one tensor in a frame. With more, the frame has the rectangle only.

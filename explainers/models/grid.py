@@ -22,7 +22,7 @@ from kernels.core.request import Request
 from kernels.core.spec import KernelSpec
 from kernels.core.tensors import Initial, Role
 
-WORDS = Words.of("explainers.models", "grid_words.toml")
+WORDS = Words.of(str(__package__), "grid_words.toml")
 MOST = 1000  # steps. With more moments, neighbouring moments share a step.
 
 

@@ -17,7 +17,7 @@ from kernels.core.remembered import of_recordings
 from kernels.recordings import tables
 from kernels.recordings.tables import Provenance
 
-WORDS = Words.of("explainers.models", "race_words.toml")
+WORDS = Words.of(str(__package__), "race_words.toml")
 HEIGHT = 128  # queries of a tile of FlashAttention-2 at this head_dim. Other heights have no time.
 PEERS = {"sdpa_math": "unfused", "sdpa_flash": "flash", "sdpa_cudnn": "cudnn"}
 BEGIN, GROWN = 2048, 8192  # tokens of the race, and of its end

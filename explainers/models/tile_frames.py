@@ -17,7 +17,7 @@ from kernels.trace.probes import Sites
 from kernels.trace.steps import StepRow, Steps
 from kernels.trace.trace import Trace
 
-WORDS = Words.of("explainers.models", "tile_words.toml")
+WORDS = Words.of(str(__package__), "tile_words.toml")
 
 
 class Access(NamedTuple):

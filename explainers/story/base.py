@@ -45,6 +45,9 @@ class Runner(Protocol):
     def run(self, request: Request, /) -> Run:
         """The Run of a request."""
 
+    def run_to_fault(self, request: Request, /) -> Run:
+        """The Run of a plain kernel with a fault: if a launch stops, its records until then."""
+
     def outputs_again(self, request: Request, /) -> Mapping[str, np.ndarray]:
         """The arrays of a second run: on the CPU with blocks and threads in the opposite order."""
 

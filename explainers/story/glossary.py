@@ -7,7 +7,7 @@ import tomllib
 from collections.abc import Sequence
 from importlib.resources import files
 
-_TOML: dict[str, dict[str, str]] = tomllib.loads(files("explainers.story").joinpath("glossary.toml").read_text())
+_TOML: dict[str, dict[str, str]] = tomllib.loads(files(str(__package__)).joinpath("glossary.toml").read_text())
 PROVENANCE, PHASES, DERIVED_PHASES = (_TOML[name] for name in ("provenance", "phases", "derived_phases"))
 LABELS = {name: name for name in PROVENANCE} | {"executed": "run on this CPU"}  # as the pages show them
 

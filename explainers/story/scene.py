@@ -411,6 +411,33 @@ def texts(lines: Sequence[str], shown: Sequence[int] = (), roomy: bool = False) 
     return Lines(lines=[Line(texts=[text]) for text in lines if text], shown=shown, roomy=roomy)
 
 
+@dataclass(frozen=True)
+class Pair:
+    """A line of two texts side by side.
+
+    numbers, texts: of each side. None on a side without the line.
+    changed: whether the sides differ.
+    """
+
+    numbers: tuple[int | None, int | None]
+    texts: tuple[str | None, str | None]
+    changed: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Listing(Shown):
+    """Two versions of some code. A phone shows the versions of a changed line one under the other.
+
+    names: of the sides.
+    lit: at each step the side whose changed lines have a background: left, right, both or "".
+    """
+
+    names: tuple[str, str]
+    rows: Sequence[Pair]
+    lit: Sequence[str] = ()
+    kind: str = "listing"
+
+
 # ---- lanes ----
 
 
@@ -645,7 +672,7 @@ class Flow(Shown):
 
 # ---- the whole ----
 
-Panel = Table | Bars | Cells | Map | Chain | Blocks | Columns | Lines | Lanes | Flow | Pages | Tables
+Panel = Table | Bars | Cells | Map | Chain | Blocks | Columns | Lines | Listing | Lanes | Flow | Pages | Tables
 
 
 @dataclass(frozen=True)

@@ -321,6 +321,22 @@ def link(said: str, story: str, query: Mapping[str, str]) -> Block:
     return {"kind": "link", "text": said, "story": story, "query": dict(query)}
 
 
+def card(text: str, to: Block, now: bool, note: str, links: Sequence[Block], sources: Sequence[Sequence[str]]) -> Block:
+    """An entry of `cards`.
+
+    to: the link of the card.
+    now: whether it is the present page. It then shows `links`, and `note` before the sources.
+    sources: name and address of each.
+    """
+    where = {"story": to["story"], "query": to["query"]}
+    return {"text": text, **where, "now": now, "note": note, "links": [*links], "sources": [[*one] for one in sources]}
+
+
+def cards(title: str, entries: Sequence[Block]) -> Block:
+    """A list of pages. entries: results of `card`."""
+    return {"kind": "cards", "title": title, "entries": list(entries)}
+
+
 def live(view: str, meta: object) -> Block:
     """A view of app/stage/views inside a tab or next to a picture.
 

@@ -23,7 +23,7 @@ class Term:
     source: Source
 
 
-_TOML = tomllib.loads(files("explainers.story").joinpath("terms.toml").read_text())
+_TOML = tomllib.loads(files(str(__package__)).joinpath("terms.toml").read_text())
 _SOURCES = {name: Source(**fields) for name, fields in _TOML["sources"].items()}
 OURS = _SOURCES["ours"]
 TERMS = {name: Term(**fields | {"source": _SOURCES[fields["source"]]}) for name, fields in _TOML["terms"].items()}

@@ -5,11 +5,12 @@ choice, or a list of these. The inputs have a seed of their own each time.
 """
 
 import tomllib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from random import SystemRandom
 
+from kernels.catalog import load_kernel
 from kernels.core.fields import fields_of, nearest
 from kernels.core.problem import Problem
 from kernels.core.spec import KernelSpec
@@ -18,7 +19,7 @@ from kernels.errors import ProblemError
 FOLDER = Path(__file__).parent
 SEEDS = 2**32
 _random = SystemRandom()
-KEYS = {"title", "idea", "number", "hints", "problems", "limits", "of", "edits"}
+KEYS = {"title", "idea", "number", "hints", "problems", "limits", "of", "edits", "bug"}
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,31 @@ class Limit:
 
 
 @dataclass(frozen=True)
+class Bug:
+    """The public bug behind a fault to mend, for the gallery.
+
+    symptom: in a sentence, as a user would report it.
+    sources: name and address of each public thread.
+    fault: the kind of the check's evidence.
+    line: a part of the line of the start that the check names.
+    picture: the kind of the gallery's picture.
+    problem: the fields of a small problem that shows the fault.
+    page: the link of a page that shows the same thing step by step."""
+
+    symptom: str
+    sources: tuple[tuple[str, str], ...]
+    fault: str
+    line: str
+    picture: str
+    problem: dict[str, object]
+    page: str
+
+    def problem_of(self, kernel: KernelSpec) -> Problem:
+        fields = {name: tuple(value) if isinstance(value, list) else value for name, value in self.problem.items()}
+        return kernel.problem_type(**fields)
+
+
+@dataclass(frozen=True)
 class Exercise:
     """An exercise.
 
@@ -60,7 +86,8 @@ class Exercise:
     story: of the solution, in Markdown.
     problems: for each hidden problem, its fields as ranges and choices.
     limits: of the counts of a right answer.
-    of: the exercise with the solution and the typical wrong answers."""
+    of: the exercise with the solution and the typical wrong answers.
+    bug: the public bug, or None."""
 
     name: str
     title: str
@@ -74,6 +101,19 @@ class Exercise:
     problems: tuple[dict[str, object], ...]
     limits: tuple[Limit, ...] = ()
     of: str = ""
+    bug: Bug | None = None
+
+    @property
+    def kernel(self) -> KernelSpec:
+        """The kernel of the solution."""
+        return load_kernel(FOLDER / self.of / "solution.cu")
+
+    @property
+    def faulty(self) -> KernelSpec:
+        """The kernel of the start, with the solution's front matter."""
+        own = self.kernel
+        files = ((own.files[0][0], self.start), *own.files[1:])
+        return replace(own, name=f"{self.name}_start", files=files)
 
     @property
     def wrong(self) -> tuple[Wrong, ...]:
@@ -94,7 +134,7 @@ class Exercise:
 
     def as_json(self) -> dict[str, object]:
         """The content of a page. The problems stay hidden."""
-        return {name: value for name, value in vars(self).items() if name not in ("problems", "limits", "of")}
+        return {name: value for name, value in vars(self).items() if name not in ("problems", "limits", "of", "bug")}
 
 
 def listed() -> dict[str, Exercise]:
@@ -132,6 +172,7 @@ def _read(name: str) -> Exercise:
         tuple(told["problems"]),
         tuple(Limit(**limit) for limit in told.get("limits", ())),
         base.name,
+        Bug(**bug | {"sources": tuple(map(tuple, bug["sources"]))}) if (bug := told.get("bug")) else None,
     )
 
 

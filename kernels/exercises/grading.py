@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 
 from kernels.build import Mode, build
+from kernels.build.plain import watching
 from kernels.catalog import DEVICE, SHIM, current, load_kernel
 from kernels.core.problem import Case, Problem
 from kernels.core.request import Request
@@ -202,11 +203,15 @@ def grade(name: str, text: str) -> Grade:
 
 
 def _kernel(exercise: Exercise, file: Path) -> KernelSpec:
-    """The answer with the exercise's own front matter."""
-    own = load_kernel(FOLDER / exercise.of / "solution.cu")
+    """The answer with the exercise's own front matter. An answer that changes a marked line has no marks."""
+    own = exercise.kernel
     answer = replace(own, name=exercise.name, path=file, files=read_files(file, DEVICE, SHIM))
     if not answer.plain:
         raise FrontMatterError(f"{file.name}: it includes common.cuh. An answer is in CUDA's own names. Remove it.")
+    try:
+        watching.marks(answer)
+    except BuildError:
+        return replace(answer, watch=())
     return answer
 
 
@@ -230,7 +235,7 @@ def _graded(exercise: Exercise, kernel: KernelSpec, jailed: bool) -> Grade:
             break
     wrong = sum(not case.ok for case in cases)
     said = f"{wrong} of {len(cases)} problems are wrong." if wrong else "All results are right."
-    if wrong and all(one.kind in OF_ACCESS for one in evidence):
+    if wrong and evidence and all(one.kind in OF_ACCESS for one in evidence):
         said = f"All results are right, but {wrong} of {len(cases)} problems take too much."
     if evidence and not wrong:
         said = "All results are right, but the runs show a fault."

@@ -4,6 +4,7 @@ from kernels.ops.attention import attention, attention_backward, block_sparse, e
 from kernels.ops.loading import load
 from kernels.ops.models import activate, hugging_face, hugging_face_attention
 from kernels.ops.paged import paged_decode, plan_decode, reshape_and_cache
+from kernels.ops.torch_signature import scaled_dot_product_attention
 from kernels.ops.watching import watch
 
 __all__ = [
@@ -18,5 +19,6 @@ __all__ = [
     "paged_decode",
     "plan_decode",
     "reshape_and_cache",
+    "scaled_dot_product_attention",
     "watch",
 ]

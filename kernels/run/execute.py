@@ -121,6 +121,16 @@ def run_of_probe(request: Request, built: Build, plan: Plan, probed: Probed, arr
     """The Run of probe_plain's result. Raises RunError for a stopped run, and for a false log."""
     if probed.stopped:
         raise launches.stop(probed)
+    return _run_of_log(request, built, plan, probed, arrays)
+
+
+def run_to_fault(request: Request) -> Run:
+    """The Run of a plain kernel on the CPU. If a launch stops, it has the records and the arrays until then, and the
+    reason is the last of its faults."""
+    return _run_of_log(request, *probe_plain(request))
+
+
+def _run_of_log(request: Request, built: Build, plan: Plan, probed: Probed, arrays: dict[str, np.ndarray]) -> Run:
     if built.jailed:
         tables.check_rows(probed, request.kernel, plan, request.scope)
     trace = tables.trace(probed, request.kernel, plan, _provenance(request, built))

@@ -1,9 +1,10 @@
 // Runs before each page: an error where the stage draws or writes what is no value. NaN is a value of builds that
-// are broken on purpose, and a word of the texts that describe them.
+// are broken on purpose and of the bugs in the gallery, and a word of the texts that describe them.
 {
   const NONE = /\b(?:undefined|null)\b|\[object \w+\]|\bNaN\b/g;
   const check = (text, place) => {
-    const broken = location.search.includes('what_if=') || place?.closest('.toolbar, .search, .sequences, .codes');
+    const faulty = location.search.includes('what_if=') || location.pathname.endsWith('/gallery'),
+      broken = faulty || place?.closest('.toolbar, .search, .sequences, .codes');
     const [word] = (String(text).match(NONE) ?? []).filter(found => !broken || found !== 'NaN');
     if (!word) return;
     setTimeout(() => {

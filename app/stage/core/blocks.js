@@ -46,6 +46,51 @@ const MAKE = {
   },
   link: ({ text, story, query }, ends, context) =>
     way(`${story}?${new URLSearchParams(query)}`, () => context.open(story, query), { class: 'to' }, text),
+  // A list of pages, the present one with its ways out.
+  cards: ({ title, entries }, ends, context) =>
+    element(
+      'section',
+      { class: 'of-cards', 'aria-label': title },
+      element('h3', {}, title),
+      element(
+        'ol',
+        {},
+        ...entries.map((/** @type {any} */ { text, story, query, now, note, links, sources }) =>
+          element(
+            'li',
+            { class: now ? 'now' : null },
+            way(
+              `${story}?${new URLSearchParams(query)}`,
+              () => context.open(story, query),
+              { 'aria-current': now ? 'true' : null },
+              text,
+            ),
+            ...(now
+              ? [
+                  element(
+                    'p',
+                    { class: 'ways' },
+                    ...links.map((/** @type {any} */ one) => MAKE.link(one, ends, context)),
+                  ),
+                ]
+              : []),
+            ...(now
+              ? [
+                  element(
+                    'small',
+                    {},
+                    note,
+                    ...sources.flatMap((/** @type {string[]} */ [name, href], /** @type {number} */ n) => [
+                      n ? ', ' : ' ',
+                      element('a', { href, target: '_blank', rel: 'noreferrer' }, name),
+                    ]),
+                  ),
+                ]
+              : []),
+          ),
+        ),
+      ),
+    ),
   diff: ({ names, parts }) => {
     /** @type {(line: number | null, text: string | null, other: string | null) => Node[]} */
     const half = (line, text, other) => {

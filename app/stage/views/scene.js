@@ -30,13 +30,14 @@ import * as columns from './scene/columns.js';
 import * as flow from './scene/flow.js';
 import * as lanes from './scene/lanes.js';
 import * as lines from './scene/lines.js';
+import * as listing from './scene/listing.js';
 import * as map from './scene/map.js';
 import * as pages from './scene/pages.js';
 import * as table from './scene/table.js';
 import * as tables from './scene/tables.js';
 
 /** @type {Record<string, PanelKind>} */
-const PANELS = { bars, blocks, cells, chain, columns, flow, lanes, lines, map, pages, table, tables };
+const PANELS = { bars, blocks, cells, chain, columns, flow, lanes, lines, listing, map, pages, table, tables };
 const NARROW = 40, // em: a pane of a phone
   GAP = 2, // em between panels of a line
   UNDER = 0.4, // em between lines

@@ -71,6 +71,11 @@ export function makeExercises({ element, button }, all, { kept, keep }, editor) 
     get chosen() {
       return select.value;
     },
+    /** @param {string} name */
+    choose(name) {
+      select.value = name;
+      select.onchange();
+    },
     start: () => chosen()?.start,
     write: text => keep(TEXT + select.value, text),
     /**

@@ -12,7 +12,7 @@ const HELP = 'Press a line number to watch its value. On a loop, the picture ste
 
 /**
  * @param {HTMLElement} host
- * @param {{starter: string, setting: string, off: boolean,
+ * @param {{starter: string, setting: string, off: boolean, exercise: string,
  *   exercises: import('./exercises.js').Exercise[]}} given
  * @param {Required<import('../core/host.js').Host>} page
  * @param {typeof import('../core/paint.js')} tools
@@ -143,6 +143,8 @@ export default function (host, given, page, { element, button, save }) {
   // Streamlit has keys of its own, such as r and c.
   const own = event => event.stopPropagation();
   host.addEventListener('keydown', own);
+
+  if (given.exercise) exercises.choose(given.exercise);
 
   // A link's text is shown, and not run before the reader asks: it is a stranger's.
   const take = async () => {

@@ -14,11 +14,13 @@ class Bench:
     setting: the setting of the server for drafts, in a sentence.
     off: whether the server takes no drafts.
     starter: the first text.
+    exercise: the chosen one, or "".
     """
 
     setting: str
     off: bool
     starter: str
+    exercise: str = ""
 
 
 class Workbench(Story[Bench]):
@@ -26,6 +28,7 @@ class Workbench(Story[Bench]):
 
     def stage(self, subject: Bench, runner: Runner) -> Stage:
         given = {"starter": subject.starter, "setting": subject.setting, "off": subject.off}
+        given |= {"exercise": subject.exercise}
         given |= {"exercises": [one.as_json() for one in exercises.listed().values()]}
         return Stage("", [], [View("workbench", "editor", "Editor", given)], summary=subject.setting)
 

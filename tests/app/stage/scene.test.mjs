@@ -11,6 +11,7 @@ import * as columns from '../../../app/stage/views/scene/columns.js';
 import * as flow from '../../../app/stage/views/scene/flow.js';
 import * as lanes from '../../../app/stage/views/scene/lanes.js';
 import * as lines from '../../../app/stage/views/scene/lines.js';
+import * as listing from '../../../app/stage/views/scene/listing.js';
 import * as map from '../../../app/stage/views/scene/map.js';
 import * as pages from '../../../app/stage/views/scene/pages.js';
 import * as table from '../../../app/stage/views/scene/table.js';
@@ -244,6 +245,22 @@ const PANELS = [
     },
   ],
   [
+    listing,
+    {
+      names: ['Faulty', 'Right'],
+      rows: [
+        { numbers: [1, 1], texts: ['{', '{'], changed: false },
+        {
+          numbers: [2, 2],
+          texts: ['  const int head = h % heads;', `  const int head = h / ${'group'.repeat(40)};`],
+          changed: true,
+        },
+        { numbers: [null, 3], texts: [null, '  __syncthreads();'], changed: true },
+      ],
+      lit: ['left', 'both'],
+    },
+  ],
+  [
     flow,
     {
       title: ['3 GPUs, each with two buffers', '3 GPUs'],
@@ -447,6 +464,7 @@ const NAMES = new Map(
     flow,
     lanes,
     lines,
+    listing,
     map,
     pages,
     table,

@@ -21,10 +21,10 @@ def _kinds(found):
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_an_exercise_has_ten_wrong_answers_and_hints_and_draws_other_inputs_each_time(name):
+def test_an_exercise_has_wrong_answers_and_hints_and_draws_other_inputs_each_time(name):
     one = ALL[name]
     texts = {wrong.text for wrong in one.wrong}
-    assert len(texts) == len(one.wrong) >= (10 if one.of == name else 9)
+    assert len(texts) == len(one.wrong) >= (3 if one.bug else 10 if one.of == name else 9)
     assert one.solution not in texts and one.start != one.solution
     assert one.hints and one.story and len(one.idea.split()) <= 20
     assert all(wrong.evidence for wrong in one.wrong)
@@ -79,6 +79,32 @@ def _assert_evidence(name, number):
     assert not found.accepted, wrong.name
     assert _kinds(found) & set(wrong.evidence), (wrong.name, found.evidence)
     assert len(found.cases) == len(ALL[name].problems) or "endless loop" in _kinds(found)
+
+
+BUGS = {name: one for name, one in ALL.items() if one.bug}
+
+
+@pytest.mark.parametrize("name", BUGS)
+def test_a_public_bug_fails_with_its_fault_and_line_and_its_cure_passes(name):
+    one = BUGS[name]
+    comment, code = one.start.split("*/", 1)
+    line = 1 + (comment + code[: code.index(one.bug.line)]).count("\n")
+    found = grade(name, one.start)
+    assert not found.accepted
+    assert (one.bug.fault, True) in {(each.kind, line in each.lines) for each in found.evidence}, found.evidence
+    assert grade(name, one.solution).accepted
+
+
+@pytest.mark.parametrize("name", BUGS)
+def test_a_public_bug_is_a_small_kernel_with_its_threads(name):
+    one = BUGS[name]
+    code = one.solution.split("*/", 1)[1]
+    assert 15 <= len([line for line in code.splitlines() if line.strip()]) <= 70
+    assert one.start.split("*/", 1)[1].count(one.bug.line) == 1 and len(one.bug.symptom.split()) <= 25
+    assert len(one.bug.sources) >= 2 and all(
+        address.startswith("https://github.com/") for _, address in one.bug.sources
+    )
+    assert one.bug.problem_of(one.faulty) == one.bug.problem_of(one.kernel)
 
 
 def _count(found, allowed, conflicts=0, **limit):
