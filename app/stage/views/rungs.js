@@ -82,7 +82,7 @@ export default function (host, { meta }, context) {
     const problem = now().problem;
     from.textContent = problem.said;
     const { stop = '', link = '' } = rungs.find(({ id }) => id === now().rung) ?? {};
-    idea.replaceChildren(...(link ? [`${words.idea} `, way(link, () => lead(link), {}, stop)] : []));
+    idea.replaceChildren(...(link && clock.step ? [`${words.idea} `, way(link, () => lead(link), {}, stop)] : []));
     controls.toggleAttribute('inert', clock.step !== HAND);
     for (const one of lengths.children) one.setAttribute('aria-pressed', String(one.dataset.problem === problem.id));
     rival.replaceChildren(
