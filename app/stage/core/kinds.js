@@ -44,6 +44,13 @@ const KINDS = {
     g.strokeRect(...rect);
     if (dash) g.setLineDash([]);
   },
+  // A disc in its rectangle.
+  dot(g, { rect: [x, y, w, h], fill }) {
+    g.fillStyle = fill;
+    g.beginPath();
+    g.ellipse(x + w / 2, y + h / 2, w / 2, h / 2, 0, 0, 2 * Math.PI);
+    g.fill();
+  },
   // source: the part of the image, [x, y, width, height]
   image(g, { image, source, rect }) {
     if (rect[2] <= 0 || rect[3] <= 0) return;

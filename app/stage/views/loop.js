@@ -40,66 +40,43 @@ export default function (host, { meta }, context) {
     ) => {
       const bars = schedule(name, times);
       return {
-        ...{ id, title, note, bars, share: share(bars, times) },
-        ...{ roles: false, full: false, recorded: false, fell: -1, ...more },
+        ...{ id, title, note, bars, share: share(bars, times), says: /** @type {string[]} */ ([]) },
+        ...{ roles: false, full: false, recorded: false, ...more },
       };
     };
-    const found = [
-      one(
-        'A',
-        'after',
-        'A  One after another',
-        `modelled. ${groups} × S: ${groups} groups of 128 threads multiply at once`,
-      ),
-    ];
+    const found = [one('A', 'after', 'A  One after another', filled(texts.after, { groups }))];
     if (step <= 1) found[0].bars = found[0].bars.filter(({ tile }) => tile === 0);
-    if (step >= FLIGHT)
-      found.push(one('B', 'flight', 'B  Copies in flight', 'modelled. In flight: started, not there yet', { fell: 0 }));
-    if (step === ROLES)
-      found.push(
-        one('C', 'flight', 'C  Roles', 'modelled. A warpgroup is 128 threads: one copies, 1 and 2 compute', {
-          roles: true,
-          fell: 1,
-        }),
-      );
+    if (step >= FLIGHT) found.push(one('B', 'flight', 'B  Copies in flight', texts.flight));
+    if (step === ROLES) found.push(one('C', 'flight', 'C  Roles', texts.roles, { roles: true }));
     if (step >= TURNS)
-      found.push(
-        one(
-          'C',
-          'turns',
-          'C  Roles and ping-pong',
-          'modelled. Ping-pong: warpgroups 1 (strong) and 2 (pale) take turns',
-          {
-            roles: true,
-            full: true,
-            fell: 1,
-          },
-        ),
-      );
+      found.push(one('C', 'turns', 'C  Roles and ping-pong', texts.turns, { roles: true, full: true }));
     if (step >= RUN)
       found.push({
-        ...{
-          id: 'run',
-          title: 'The real run',
-          note: run.some(({ flying }) => flying) ? `${meta.source}. Pale red: O in flight` : meta.source,
-          bars: /** @type {any} */ (run),
-          share: meta.share,
-        },
-        ...{ roles: true, full: false, recorded: true, fell: -1 },
+        ...{ id: 'run', title: 'The real run', note: meta.source, bars: /** @type {any} */ (run), share: meta.share },
+        ...{ roles: true, full: false, recorded: true },
+        says: [
+          filled(texts.bridge, { share: Math.round(100 * found[2].share) }),
+          texts.waits,
+          ...(run.some(({ flying }) => flying) ? [texts.flying] : []),
+        ],
       });
-    return found;
+    // the schedule of the step is the large one. Under the hand, it is the one that the hand moves
+    const large = step === HAND ? 2 : found.length - 1;
+    return [found[large], ...found.filter((_, n) => n !== large)];
   }
-  const isTop = () => clock.step <= AFTER;
+  const isTop = () => clock.step < AFTER;
   const place = (now = panels()) => loopLayout(size, { units: clock.step > PIECES, top: isTop(), panels: now });
   const length = () => (clock.step < AFTER ? 1 : 2.02) * first;
-  /** The moments under a handle: of the first tile of the first schedule. */
-  const handles = () =>
-    clock.step === HAND
-      ? [
-          { x: 'copy', at: asked.copy },
-          { x: 'softmax', at: asked.copy + groups * product + asked.softmax },
-        ]
-      : [];
+  /** The moments under a handle: of the first tile. */
+  function handles() {
+    if (clock.step !== HAND) return [];
+    const bars = schedule('turns', { ...asked, product, groups }),
+      endOf = (/** @type {string} */ of) => bars.find(({ part, tile }) => part === of && tile === 0)?.end ?? 0;
+    return [
+      { x: 'copy', at: endOf('V') },
+      { x: 'softmax', at: endOf('P') },
+    ];
+  }
 
   // ---- motion ----
   const loop = makeLoop(time => {

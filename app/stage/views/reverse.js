@@ -12,7 +12,7 @@ export default function (host, { meta, columns: { numbers } }, context) {
     { parts, hand } = meta,
     HAND = meta.frames.length - 1,
     images = new Map();
-  /** @type {ReturnType<typeof reverseLayout>} */ let at;
+  /** @type {ReturnType<typeof reverseLayout>[]} */ let layouts; // of each step
   let said = '',
     known = { thing: '', step: 0 }; // what is under the hand, and since which step
 
@@ -83,16 +83,23 @@ export default function (host, { meta, columns: { numbers } }, context) {
     };
   };
 
+  const signs = element('span', { class: 'from' }, 'blue: below zero, orange: above');
+  function arrive() {
+    signs.toggleAttribute('hidden', !meta.made[clock.step].length && clock.step !== HAND);
+  }
+  arrive();
   const view = handView(host, context, {
     frames: meta.frames,
-    foot: [element('span', {}, meta.gradient), element('span', { class: 'from' }, 'blue: below zero, orange: above')],
+    foot: [element('span', {}, meta.gradient), signs],
+    heard: { step: arrive },
     title: 'In reverse',
     layout: (/** @type {any} */ size) => {
-      at = reverseLayout(size, parts);
-      return at.height;
+      layouts = meta.phases.map(phase => reverseLayout(size, parts, phase));
+      return Math.max(...layouts.map(({ height }) => height));
     },
     marks: (/** @type {{step: number, paint: Paint, at: Thing | null}} */ { step, paint, at: thing }) => {
-      const key = JSON.stringify(thing);
+      const at = layouts[step],
+        key = JSON.stringify(thing);
       if (key !== known.thing) known = { thing: key, step };
       const under = known.step === step ? pickedOf(thing) : null, // a step forgets the number before it
         picked = under && parts[under.part].seen[step] ? under : step === HAND ? largest() : null,

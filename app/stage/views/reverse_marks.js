@@ -1,5 +1,6 @@
-// The forward above, the backward below it, and each gradient under its own part, as marks. Below them a strip: bytes as
-// areas, four numbers of a row as bars, two bars of time, or the tiles of the block's loop. Places only.
+// The parts of a step large, their formula in large type, and all names so far in a small map: the forward above, the
+// backward below it. Below them a strip: bytes as areas, four numbers of a row as bars, two bars of time, or the tiles of
+// the block's loop. Under the hand, all parts are there. Places only.
 import { Marks } from '../core/kinds.js';
 import { filled } from '../core/follow.js';
 import { blend, COLOURS, rgb, short, smallText } from '../core/paint.js';
@@ -11,6 +12,17 @@ const PLACES = {
   ...{ Q: [0, 0], K: [0, 1], S: [1, 0], LSE: [1, 1], P: [2, 0], V: [2, 1], O: [3, 0] },
   ...{ dQ: [0, 2], dK: [0, 3], dS: [1, 2], dP: [2, 2], dV: [2, 3], delta: [3, 1.5], dO: [3, 3] },
 };
+/** @type {Record<string, Record<string, [number, number]>>} phase -> the places of the parts that take part */
+const STEPS = {
+  weights: { Q: [0, 0], K: [0, 1], S: [1, 0], LSE: [1, 1], P: [2, 0.5] },
+  values: { dO: [0, 0.5], P: [1, 0], V: [1, 1], dV: [2, 0], dP: [2, 1] },
+  mean: { dO: [0, 0], O: [0, 1], delta: [1, 0.5] },
+  score_gradients: { P: [0, 0], dP: [0, 1], delta: [1, 0.5], dS: [2, 0.5] },
+  queries: { dS: [0, 0.5], K: [1, 0], Q: [1, 1], dQ: [2, 0], dK: [2, 1] },
+  hand: PLACES,
+};
+const BARE = ['forward', 'kept']; // only areas
+const FEW = ['mean', 'score_gradients']; // the bars are the picture
 const FLOW = ['Q S', 'K S', 'S P', 'P O', 'V O', 'dO dV', 'dO dP', 'dP dS', 'dS dQ', 'dS dK']; // the way there and back
 /** @type {Record<string, number>} em from the right end of its column: the words of a part end there */
 const LEFT_OF_A_WAY = { delta: -0.6, dO: -0.6, dS: 0.2, dV: 0.2 };
@@ -20,34 +32,45 @@ const WIDEST = 1.5; // width over height
 const GROWS = 3; // by which a score grows where a row's weights share 1
 const UNFOLDED = 700; // pixels from which a name and its words share a line
 
-/** @param {{width: number, height: number, em: number}} size @param {Record<string, backward.Part>} parts */
-export function reverseLayout({ width, height, em }, parts) {
+/** @param {{width: number, height: number, em: number}} size @param {Record<string, backward.Part>} parts
+ *  @param {string} phase */
+export function reverseLayout({ width, height, em }, parts, phase) {
   const windows = Object.values(parts).flatMap(part => part.windows),
+    whole = phase === 'hand',
+    places = STEPS[phase] ?? {},
+    [across, down] = whole ? [4, 4] : [3, 2], // parts
+    alone = !(phase in STEPS), // the strip has the whole window
     rows = Math.max(...windows.map(([, count]) => count)),
     columns = Math.max(...windows.map(([, , count]) => count)),
     narrow = width < UNFOLDED,
+    head = whole || BARE.includes(phase) ? 0 : (narrow ? 4.8 : 6.6) * em, // of the formula and the map
     label = (narrow ? 2.5 : 2) * em,
-    band = (narrow ? 2.4 : 2.9) * em,
-    least = (narrow ? 1 : 2.6) * em, // between two columns
-    across = (width - 3 * least - 4) / (4 * columns), // pixels of a number
-    strip = narrow ? 11 * em : Math.max(10.5 * em, 0.36 * height), // of the bars
-    room = narrow ? 1.2 * across : (height - strip - 4 * label - band - 4) / (4 * rows), // down. A phone scrolls
-    unit = Math.max(0.8, Math.min(across, WIDEST * room)),
+    band = (!whole ? 1.6 : narrow ? 2.4 : 2.9) * em,
+    least = (narrow ? 1 : whole ? 2.6 : 4) * em, // between two columns
+    most = (width - (across - 1) * least - 4) / (across * columns), // pixels of a number
+    strip = alone
+      ? Math.max(narrow ? 15 * em : 10.5 * em, (narrow ? 0.7 : 1) * height - head)
+      : narrow
+        ? 11 * em
+        : Math.max(10.5 * em, (FEW.includes(phase) ? 0.44 : 0.36) * height), // of the bars
+    room = narrow ? 1.2 * most : (height - head - strip - down * label - band - 4) / (down * rows), // A phone scrolls
+    unit = Math.max(0.8, Math.min(most, WIDEST * room)),
     tall = Math.max(0.8, Math.min(TALLEST * unit, room)),
-    gap = Math.min(9 * em, (width - 4 * columns * unit - 4) / 3),
-    left = (width - 4 * columns * unit - 3 * gap) / 2,
+    gap = Math.min(9 * em, (width - across * columns * unit - 4) / (across - 1)),
+    left = (width - across * columns * unit - (across - 1) * gap) / 2,
     line = label + rows * tall,
-    top = narrow ? strip : 0,
-    whole = 4 * line + band + 4,
+    top = head + (narrow ? strip : 0),
+    high = alone ? 0 : down * line + band + 4,
     middle = top + 2 * line + band / 2;
   /** @param {string} part @param {number} tile @returns {number[]} its rectangle */
   const rect = (part, tile) => {
-    const [column, row] = PLACES[part],
+    const [column, row] = places[part],
       [, high, wide] = parts[part].windows[tile] ?? parts[part].windows[0],
       w = wide === 1 ? THIN * em : wide * unit,
       h = high * tall,
       x = left + column * (columns * unit + gap) + (wide === 1 ? 0 : (columns * unit - w) / 2),
-      y = top + row * line + label + (row >= 2 ? band : row === 1.5 ? band / 2 : 0);
+      share = whole ? (row >= 2 ? 1 : row === 1.5 ? 0.5 : 0) : row, // of the band that is above it
+      y = top + row * line + label + share * band;
     return [x, y, w, h];
   };
   const lane = (/** @type {number} */ column) => [
@@ -55,9 +78,14 @@ export function reverseLayout({ width, height, em }, parts) {
     left + column * (columns * unit + gap) + columns * unit,
   ];
   const bars = narrow
-    ? [2, 0, width - 4, strip]
-    : [left, whole, 4 * columns * unit + 3 * gap, Math.max(strip, height - whole)];
-  return { ...{ width, em, unit, gap, left, label, middle, band, narrow, rect, lane, bars }, height: whole + strip };
+    ? [2, head, width - 4, strip]
+    : alone
+      ? [2, head, width - 4, strip]
+      : [left, head + high, across * columns * unit + (across - 1) * gap, Math.max(strip, height - head - high)];
+  return {
+    ...{ width, em, unit, gap, left, label, middle, band, narrow, rect, lane, bars, places, whole, head },
+    height: head + high + strip,
+  };
 }
 
 /** @typedef {ReturnType<typeof reverseLayout>} Layout */
@@ -70,10 +98,10 @@ export function reverseLayout({ width, height, em }, parts) {
  */
 function wayOf(at, from, to, tile) {
   const [a, b] = [from, to].map(part => at.rect(part, tile)),
-    [columns, turn] = [[from, to].map(part => PLACES[part][0]), 0.45 * Math.min(at.gap, 3 * at.em)],
+    [columns, turn] = [[from, to].map(part => at.places[part][0]), 0.45 * Math.min(at.gap, 3 * at.em)],
     middle = (/** @type {number[]} */ [, y, , h]) => y + h / 2,
     forward = columns[1] > columns[0];
-  if (to === 'delta') {
+  if (at.whole && to === 'delta') {
     const x = a[0] + a[2] - 2, // right of the words between
       down = a[1] < b[1];
     return [
@@ -117,14 +145,16 @@ export function reverseMarks(at, meta, now) {
   // the two halves
   const line = (/** @type {string} */ id, /** @type {number} */ x, /** @type {number} */ w) =>
     made.add(id, 'line', [x, at.middle, w, 0], { stroke: paint.border, dash: [2, 4] });
-  line('halves', 0, at.lane(3)[0] - 0.5 * em);
-  made.text('forward', [at.left, at.middle - 0.35 * em], 'forward \u2191', { bold: true });
-  made.text('backward', [at.left, at.middle + 1.05 * em], 'backward \u2193', { bold: true });
+  if (at.whole) {
+    line('halves', 0, at.lane(3)[0] - 0.5 * em);
+    made.text('forward', [at.left, at.middle - 0.35 * em], 'forward \u2191', { bold: true });
+    made.text('backward', [at.left, at.middle + 1.05 * em], 'backward \u2193', { bold: true });
+  } else if (at.head) addHead(made, at, meta, step, paint, wide);
   // the ways
   for (const way of new Set([...FLOW, ...strong])) {
     const [from, to] = way.split(' '),
       on = strong.has(way);
-    if (!on && !(to in meta.parts)) continue;
+    if (!(from in at.places && to in at.places) || (!on && !at.whole)) continue;
     made.add(`way ${way}`, 'way', null, {
       points: wayOf(at, from, to, tile),
       stroke: on ? COLOURS.S : paint.border,
@@ -135,28 +165,29 @@ export function reverseMarks(at, meta, now) {
   }
   const where = meta.tiles[tile],
     [, end] = at.lane(2);
-  if (!at.narrow) {
+  if (at.whole && !at.narrow) {
     const long = wide(where) + 6;
     made.rect('tile ground', [end - long, at.middle - 1.25 * em, long, 1.2 * em], { fill: paint.background });
     made.text('tile', [end, at.middle - 0.35 * em], where, { alpha: 0.75, align: 'right' });
   }
   // the parts
   for (const [name, part] of Object.entries(meta.parts)) {
+    if (!(name in at.places)) continue;
     const rect = at.rect(name, tile),
       [x, y, w] = rect,
       seen = part.seen[step],
       note = part.notes[step],
       fresh = making.includes(name),
       lit = fresh || reads.includes(name),
-      row = at.lane(PLACES[name][0]),
+      row = at.lane(at.places[name][0]),
       room = at.narrow
-        ? row[1] - row[0] + (PLACES[name][0] < 3 ? at.gap - 6 : 0)
+        ? row[1] - row[0] + (at.places[name][0] < 3 ? at.gap - 6 : 0)
         : Math.max(w, row[1] - x) + 0.5 * at.gap,
       up = y - at.label,
       words = note || (!seen ? '' : fresh ? part.formula : part.said),
       strongly = !!note || fresh,
       after = wide(name, true) + 0.5 * em,
-      before = LEFT_OF_A_WAY[name], // no way crosses these words
+      before = at.whole ? LEFT_OF_A_WAY[name] : undefined, // no way crosses these words
       least = before === undefined ? Infinity : row[1] + before * em - after - wide(words, strongly),
       from = at.narrow ? row[0] : Math.min(x, least);
     made.rect(`${name} slot`, rect, { stroke: paint.border, dash: [3, 4] });
@@ -190,12 +221,42 @@ export function reverseMarks(at, meta, now) {
     if (fresh) frame(COLOURS.S);
     else if (lit || (note && seen && name !== 'dQ')) frame(paint.text);
   }
-  if (picked) addPicked(made, at, meta, picked, tile, paint);
+  if (picked && picked.part in at.places) addPicked(made, at, meta, picked, tile, paint);
   if (phase === 'forward' || phase === 'kept') addKept(made, at, meta.kept, phase, paint, wide);
   else if (phase === 'price' && meta.price) addPrice(made, at, meta.price, paint, wide);
   else if (phase === 'next') addLoop(made, at, meta, tile, paint);
   else addBars(made, at, meta, now, tile);
   return made.list;
+}
+
+/** The formula of a step, and the names so far where they are in the whole. @type {(made: Marks, at: Layout,
+ *  meta: backward.ReverseMeta, step: number, paint: Paint, wide: (text: string, bold?: boolean) => number) => void} */
+function addHead(made, at, meta, step, paint, wide) {
+  const { em, narrow, width } = at,
+    phase = meta.phases[step],
+    [formula, means] = meta.formulas[phase] ?? ['', ''],
+    [each, row] = [4 * em, 1.5 * em],
+    left = narrow ? 2 : 4.6 * each,
+    size = (narrow ? 1.35 : 1.9) * em;
+  made.text(`formula ${phase}`, [left, (narrow ? 1.4 : 2) * em, width - left], formula, { bold: true, size });
+  wrapped(means, width - left, 2, (/** @type {string} */ text) => wide(text)).forEach((text, n) =>
+    made.text(`formula ${phase} ${n}`, [left, (narrow ? 2.8 : 3.7) * em + 1.35 * n * em, width - left], text),
+  );
+  if (narrow) return;
+  for (const [name, [column, down]] of Object.entries(PLACES)) {
+    const { seen } = meta.parts[name],
+      making = meta.made[step].includes(name),
+      reads = meta.made[step].some(part => meta.parts[part].reads.includes(name)),
+      box = [2 + column * each, 0.2 * em + down * row + (down >= 2 ? 0.3 * em : 0), each - 0.5 * em, row - 0.25 * em];
+    if (!seen[step]) continue;
+    made.rect(`map ${name}`, box, {
+      ...(making ? { fill: COLOURS.S } : { fill: paint.panel, stroke: reads ? paint.text : paint.border }),
+      width: reads ? 2 : 1,
+    });
+    made.text(`map ${name} is`, [box[0] + box[2] / 2, box[1] + 0.95 * em], name, {
+      ...{ align: 'center', bold: making || reads, size: 0.9 * em, fill: making ? '#fff' : paint.text },
+    });
+  }
 }
 
 /** The number under the hand, and those that it is made of. @type {(made: Marks, at: Layout, meta: backward.ReverseMeta,
@@ -215,6 +276,7 @@ function addPicked(made, at, meta, { part, place }, tile, paint) {
   const ring = (/** @type {string} */ name, /** @type {number[]} */ [x, y, w, h], /** @type {string} */ stroke) =>
     made.rect(`picked ${name}`, [x - 2, y - 2, w + 4, h + 4], { stroke, width: 2.5 });
   for (const name of meta.parts[part].reads) {
+    if (!(name in at.places)) continue;
     ring(name, spot(name, cut(meta.parts[part], meta.parts[name], place)), paint.text);
     made.add(`picked way ${name}`, 'way', null, {
       ...{ points: wayOf(at, name, part, tile), stroke: COLOURS.S, width: 2.5, head: 0.4 * at.em },
@@ -223,40 +285,48 @@ function addPicked(made, at, meta, { part, place }, tile, paint) {
   ring(part, spot(part, place), COLOURS.S);
 }
 
-/** Bytes as areas: the square that the forward does not keep, next to all others. @type {(made: Marks, at: Layout,
+/** Bytes as areas: the square that the forward does not keep, next to what it keeps. @type {(made: Marks, at: Layout,
  *  kept: backward.Kept, phase: string, paint: Paint, wide: (text: string, bold?: boolean) => number) => void} */
 function addKept(made, at, kept, phase, paint, wide) {
-  const { em } = at,
+  const { em, narrow } = at,
     gone = phase === 'kept',
     [left, top, width, high] = at.bars,
     [name, most, said] = kept.square,
-    side = Math.min(high - 2.4 * em, 0.5 * width),
-    down = top + 2 * em + side,
-    each = Math.min(6 * em, (width - side - em) / kept.parts.length);
-  made.text('kept title', [left, top + 1.2 * em, width], kept.title, { bold: true });
-  kept.parts.forEach(([part, bytes, of], n) => {
-    const long = Math.max(1.5, side * Math.sqrt(bytes / most)),
-      x = left + n * each;
-    made.rect(`kept ${part}`, [x, down - long, long, long], { fill: paint.text });
-    made.text(`kept ${part} name`, [x, down - long - 1.7 * em], part, { bold: true });
-    made.text(`kept ${part} is`, [x, down - long - 0.5 * em, each - 0.3 * em], of);
-  });
-  const x = left + kept.parts.length * each + 0.5 * em,
-    lines = [name, said, ...(gone ? [kept.gone] : [])];
-  made.rect('kept square', [x, down - side, side, side], {
+    side = Math.min(high - (narrow ? 12 : 3) * em, (narrow ? 0.6 : 0.5) * width),
+    first = top + 2 * em,
+    lines = [name, said, ...(gone ? [kept.gone] : [])],
+    times = Math.round(most / Math.min(...kept.parts.map(([, bytes]) => bytes))).toLocaleString('en'),
+    from = narrow ? left : left + side + 2 * em, // of what is kept
+    room = left + width - from,
+    parts = gone ? kept.parts : kept.parts.filter(([part]) => part === 'LSE'),
+    big = side * Math.sqrt(Math.max(...kept.parts.map(([, bytes]) => bytes)) / most),
+    each = Math.min(7 * em, room / parts.length),
+    down = narrow ? first + side + big + 4.4 * em : first + big + 4 * em;
+  made.text('kept title', [left, top + 1.2 * em, width], kept.title, { alpha: 0.8 });
+  made.rect('kept square', [left, first, side, side], {
     ...(gone ? { stroke: paint.text, dash: [5, 4], width: 1.5 } : { fill: COLOURS.P }),
   });
   lines.forEach((line, n) =>
-    made.text(`kept square ${n}`, [x + side / 2, down - side / 2 + (n - 0.2) * 1.4 * em, side], line, {
-      ...{ align: 'center', bold: true, fill: gone ? paint.text : '#fff', size: n ? undefined : 1.5 * em },
+    made.text(`kept square ${n}`, [left + side / 2, first + side / 2 + (n - 0.2) * 1.8 * em, side], line, {
+      ...{ align: 'center', bold: true, fill: gone ? paint.text : '#fff', size: (n ? 1.3 : 2) * em },
     }),
   );
-  const from = x + side + 1.2 * em,
-    most_of = left + width - from;
-  if (most_of > 9 * em)
-    wrapped(kept.says[phase], Math.min(most_of, 20 * em), 6, (/** @type {string} */ text) => wide(text)).forEach(
-      (text, n) => made.text(`kept says ${n}`, [from, down - side / 2 + 1.35 * n * em, most_of], text),
-    );
+  parts.forEach(([part, bytes, of], n) => {
+    const long = Math.max(2, side * Math.sqrt(bytes / most)),
+      x = from + n * each;
+    made.rect(`kept ${part}`, [x, down - long, long, long], { fill: part === 'LSE' ? COLOURS.O : paint.text });
+    made.text(`kept ${part} name`, [x, down - (gone ? big : long) - 1.9 * em], part, {
+      ...{ bold: true, size: (gone ? 1.1 : 1.5) * em },
+    });
+    made.text(`kept ${part} is`, [x, down - (gone ? big : long) - 0.6 * em, each - 0.3 * em], of, { bold: !gone });
+  });
+  if (!gone)
+    made.text('kept ratio', [from + 6 * em, down - 1.2 * em, room - 6 * em], filled(kept.less, { times }), {
+      ...{ bold: true, size: 1.5 * em },
+    });
+  wrapped(kept.says[phase], Math.min(room, 28 * em), 7, (/** @type {string} */ text) => wide(text)).forEach((text, n) =>
+    made.text(`kept says ${n}`, [from, down + (2 + 1.4 * n) * em, room], text),
+  );
 }
 
 /** Queries tile by tile, the sums that stay, and the rows that leave. @type {(made: Marks, at: Layout,
@@ -274,7 +344,7 @@ function addLoop(made, at, meta, tile, paint) {
     each = (width - 2 * gap) / 3,
     room = high - 4.8 * em,
     y = top + 3.3 * em,
-    row = Math.min(3.2 * em, room / spans.length),
+    row = Math.min(5 * em, room / spans.length),
     box = row * spans.length,
     [queries, held, memory] = [0, 1, 2].map(n => left + n * (each + gap));
   made.text('loop title', [left, top + 1.2 * em, width], words.title, { bold: true });
@@ -439,6 +509,10 @@ function addBars(made, at, meta, { step, paint, small, wide, value }, tile) {
         ...{ key: keys[grown], before: few(weights[grown]), after: few(after) },
         ...{ percent: Math.round(100 / sum), more: GROWS },
       }),
+      ...(phase === 'mean' && {
+        ...{ weight: few(weights[named]), change: signed(changes[named]), mean: signed(mean) },
+        slope: few(slopes[named]),
+      }),
     },
     is = !less && words[`${phase === 'weights' ? 'lse' : phase}_is`];
   if (is) {
@@ -449,7 +523,7 @@ function addBars(made, at, meta, { step, paint, small, wide, value }, tile) {
   }
   if (phase === 'share') {
     const long = 2 * each + sign,
-      tall = Math.min(3.4 * em, (high - 5.4 * em) / 2);
+      tall = Math.min(6 * em, (high - 5.4 * em) / 2);
     for (const [n, name, part] of /** @type {[number, string, number][]} */ ([
       [0, 'before', weights[grown]],
       [1, 'after', after],
@@ -472,6 +546,7 @@ function addBars(made, at, meta, { step, paint, small, wide, value }, tile) {
   }
   // their place in the matrices
   for (const part of groups.map(one => one.part)) {
+    if (!(part in at.places)) continue;
     const [x, y, w, h] = at.rect(part, tile),
       [, rows, count] = meta.parts[part].windows[tile];
     columns.forEach((column, n) => {
@@ -490,7 +565,7 @@ function addPrice(made, at, price, paint, wide) {
     [left, top, most, room] = at.bars,
     total = (/** @type {[string, number][]} */ bar) => bar.reduce((sum, [, us]) => sum + us, 0),
     scale = (most - 5.5 * em) / Math.max(total(price.keep), total(price.make)),
-    high = Math.min(3 * em, 0.16 * room),
+    high = Math.min(5 * em, 0.16 * room),
     first = top + 1.8 * em,
     tops = [first, first + high + 2 * em];
   /** @type {['keep' | 'make', string[]][]} */

@@ -1,5 +1,5 @@
-// Our kernels from the first to the last next to their rivals: explainers/stories/timing/rungs.py. A problem has one
-// logarithmic scale. All times are recorded, and none moves on its way.
+// Our kernels from the first to the last next to their rivals: explainers/stories/timing/rungs.py. All times are
+// recorded.
 import { filled } from '../core/follow.js';
 import { handView } from '../core/hand.js';
 import { button, element, short, way, widest } from '../core/paint.js';
@@ -10,12 +10,13 @@ export default function (host, { meta }, context) {
   const { clock } = context,
     { words, rungs, shown } = meta,
     HAND = shown.length - 1,
+    LIMIT = 'limit',
     problems = new Map(meta.problems.map(one => [one.id, one])),
     saidOf = new Map(rungs.map(({ id, said }) => [id, said])),
     start = shown[HAND];
   let chosen = { problem: start.problem, rival: start.rival },
     touched = false;
-  /** @type {Map<string, ReturnType<typeof rungsLayout>>} */ let layouts = new Map(); // of each problem
+  /** @type {any} */ let size = null;
   let font = '';
   const wide = (/** @type {string} */ text, /** @type {boolean} */ bold, /** @type {number} */ px) =>
     widest([text], `${bold ? '600 ' : ''}${px}px ${font}`);
@@ -27,35 +28,33 @@ export default function (host, { meta }, context) {
     if (Math.abs(time / other - 1) < 0.005) return '';
     return filled(time < other ? words.before : words.slow, { times: short(Math.max(time / other, other / time), 3) });
   }
-  /** The rival's time in words, the longest text first. */
-  function versus(/** @type {string} */ rung, /** @type {string} */ rival, /** @type {Record<string, number>} */ us) {
-    const brief = `${saidOf.get(rival)}: ${timeOf(us[rival])}`,
-      times = us[rung] / us[rival],
-      values = { rival: saidOf.get(rival) ?? '', time: timeOf(us[rival]), times: short(times, 3) };
-    if (times < 1.005) return [brief];
-    return [filled(words.versus, values), brief];
+  /** A row next to another one, as a number and its words. */
+  function ratioOf(/** @type {string} */ id, /** @type {string} */ other, /** @type {Record<string, number>} */ us) {
+    const times = us[id] / us[other],
+      does = times < 1 ? words.faster_than : words.long_as;
+    return [short(Math.max(times, 1 / times), 3), does, saidOf.get(other) ?? ''];
   }
   function now() {
     const step = clock.step,
-      of = shown[step];
-    if (step !== HAND) {
-      const { us } = problemOf(of.problem),
-        ladder = of.seen.filter(id => !isRival(id));
-      /** Next to the row before. */
-      const factor = (/** @type {string} */ id) => {
-        const at = ladder.indexOf(id);
-        return at > 0 ? against(us[id], us[ladder[at - 1]]) : '';
-      };
-      const said = versus(of.rung, of.rival, us);
-      const toScale = of.rival === 'limit';
-      return { ...of, problem: problemOf(of.problem), seen: new Set(of.seen), factor, versus: said, toScale };
-    }
-    const problem = problemOf(chosen.problem),
-      { us } = problem;
+      of = step === HAND ? null : shown[step],
+      problem = problemOf(of?.problem ?? chosen.problem),
+      { us } = problem,
+      rung = of?.rung ?? fastest(us),
+      rival = of?.rival ?? chosen.rival,
+      seen = new Set(of?.seen ?? Object.keys(us)),
+      ladder = [...seen].filter(id => !isRival(id)),
+      before = of && rival !== LIMIT ? ladder[ladder.indexOf(rung) - 1] : undefined;
+    /** Next to the row before. Under the hand, next to the rival. */
+    const factor = (/** @type {string} */ id) => {
+      const to = of ? ladder[ladder.indexOf(id) - 1] : rival;
+      return to === undefined || to === id ? '' : against(us[id], us[to]);
+    };
+    const versus = before && against(us[rung], us[rival]);
     return {
-      ...{ problem, rung: fastest(us), rival: chosen.rival, seen: new Set(Object.keys(us)), toScale: true },
-      versus: versus(fastest(us), chosen.rival, us),
-      factor: (/** @type {string} */ id) => (id === chosen.rival ? '' : against(us[id], us[chosen.rival])),
+      ...{ problem, rung, rival, seen, factor, drawn: !!of && rival !== LIMIT },
+      ...{ bars: before ? [before, rung, rival] : [...new Set([rung, rival])] },
+      ratio: ratioOf(rung, before ?? rival, us),
+      versus: versus ? filled(words.ours, { times: versus }) : '',
     };
   }
   const isRival = (/** @type {string} */ id) => rungs.find(one => one.id === id)?.group === 'rivals';
@@ -83,7 +82,7 @@ export default function (host, { meta }, context) {
     const problem = now().problem;
     from.textContent = problem.said;
     const { stop = '', link = '' } = rungs.find(({ id }) => id === now().rung) ?? {};
-    idea.replaceChildren(...(link ? [`${words.idea} `, way(link, () => lead(link), {}, stop)] : []));
+    idea.replaceChildren(...(link && clock.step ? [`${words.idea} `, way(link, () => lead(link), {}, stop)] : []));
     controls.toggleAttribute('inert', clock.step !== HAND);
     for (const one of lengths.children) one.setAttribute('aria-pressed', String(one.dataset.problem === problem.id));
     rival.replaceChildren(
@@ -136,15 +135,15 @@ export default function (host, { meta }, context) {
     foot: [idea, from],
     heard: { step: arrive },
     title: 'The ladder',
-    layout: (/** @type {any} */ size) => {
+    layout: (/** @type {any} */ given) => {
+      size = given;
       font = getComputedStyle(host).getPropertyValue('--st-font').trim() || 'sans-serif';
-      layouts = new Map(meta.problems.map(({ id, us }) => [id, rungsLayout(size, meta, us, wide)]));
-      return Math.max(...[...layouts.values()].map(({ height }) => height));
+      const tall = meta.problems.map(({ us }) => rungsLayout(size, meta, us, new Set(Object.keys(us)), wide).height);
+      return Math.max(...tall);
     },
     marks(/** @type {{paint: Paint}} */ { paint }) {
-      const shows = now(),
-        at = /** @type {ReturnType<typeof rungsLayout>} */ (layouts.get(shows.problem.id));
-      return rungsMarks(at, meta, shows, paint, wide);
+      const shows = now();
+      return rungsMarks(rungsLayout(size, meta, shows.problem.us, shows.seen, wide), meta, shows, paint, wide);
     },
     label(/** @type {number} */ step) {
       const { problem, seen } = now(),

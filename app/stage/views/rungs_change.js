@@ -1,4 +1,4 @@
-// What a rung changes, as two small drawings: before and now. Places only.
+// What a rung changes, as small drawings: before and now. Places only.
 import { COLOURS, rgb, blend } from '../core/paint.js';
 
 /** @typedef {[number, number, number, number]} Rect */
@@ -64,23 +64,22 @@ const HUES = [COLOURS.Q, COLOURS.K, COLOURS.V, COLOURS.O]; // of four banks
 const SCORES = [3, 4, 3.5, 5, 4.5, 9]; // of six tiles, of 10
 
 /**
- * Two drawings with a caption each, under each other or next to each other.
+ * Drawings with a caption each, under each other or next to each other.
  * @param {import('../core/kinds.js').Marks} made
  * @param {number[]} panel its rectangle
- * @param {string} kernel
- * @param {string[]} captions before and now. The first kernel has only one.
+ * @param {{kernel: string, now: boolean, text: string}[]} drawings
  * @param {{paint: Paint, px: number}} given px: of text
  */
-export function addChange(made, [left, top, width, height], kernel, captions, { paint, px }) {
-  const beside = width > 2.4 * height || captions.length < 2,
-    w = beside && captions.length > 1 ? width / 2 - 0.5 * px : width,
-    h = beside ? height : height / 2;
-  captions.forEach((caption, n) => {
+export function addChange(made, [left, top, width, height], drawings, { paint, px }) {
+  const beside = width > 1.9 * height && drawings.length > 1,
+    count = drawings.length,
+    w = beside ? (width - (count - 1) * px) / count : width,
+    h = beside ? height : height / count;
+  drawings.forEach(({ kernel, now, text }, n) => {
     const x = left + (beside ? n * (w + px) : 0),
-      y = top + (beside ? 0 : n * h),
-      now = n === captions.length - 1;
-    made.text(`change caption ${n}`, [x + 0.5 * px, y + 1.2 * px, w - px], caption, { bold: now, size: px });
-    draw(made, [x + 0.5 * px, y + 1.7 * px, w - px, h - 2.3 * px], kernel, now, { paint, px });
+      y = top + (beside ? 0 : n * h);
+    made.text(`change caption ${n}`, [x, y + 1.2 * px, w], text, { bold: now, size: px });
+    draw(made, [x, y + 1.7 * px, w, Math.min(h - 2.3 * px, 7 * px)], kernel, now, { paint, px });
   });
 }
 

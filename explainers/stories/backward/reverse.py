@@ -75,6 +75,7 @@ class Price(TypedDict):
 class Kept(TypedDict):
     """The bytes of the tensors of a long problem. square: the one that the forward does not keep, and its row in words.
 
+    less: of the smallest of the parts. {times} stands for a number.
     parts: of each other tensor, its name, its bytes, and these in words. says: phase -> a sentence.
     """
 
@@ -82,6 +83,7 @@ class Kept(TypedDict):
     says: dict[str, str]
     square: tuple[str, float, str]
     gone: str
+    less: str
     parts: list[tuple[str, float, str]]
 
 
@@ -95,6 +97,7 @@ class ReverseMeta(TypedDict):
     tiles: of each tile, its queries and keys in words. spans: the queries of all tiles of the keys.
     kept: for the first steps. price: for the step `price`, or None.
     hand: the sentences under a hand. {name} stands for a value.
+    formulas: phase -> its formula, and what it means.
     """
 
     frames: list[Frame]
@@ -111,6 +114,7 @@ class ReverseMeta(TypedDict):
     price: Price | None
     hand: dict[str, str]
     gradient: str
+    formulas: dict[str, list[str]]
 
 
 def views(run: Run, walk: Walk) -> list[stage.View]:
@@ -144,6 +148,7 @@ def views(run: Run, walk: Walk) -> list[stage.View]:
         "price": _price(price) if price else None,
         "hand": WORDS.table("hand"),
         "gradient": WORDS.say("gradient", {}),
+        "formulas": {name: [*said.split(": ", 1)] for name, said in WORDS.table("formulas").items()},
     }
     return [stage.View("reverse", "reverse", "In reverse", {**meta, "clock": True, "state": []}, {"numbers": numbers})]
 
@@ -283,6 +288,7 @@ def _kept() -> Kept:
         "says": WORDS.table("kept"),
         "square": ("P", float(square), amount(square, BYTES)),
         "gone": WORDS.table("notes")["gone"],
+        "less": WORDS.table("notes")["less"],
         "parts": [(part, float(size), amount(size, BYTES)) for part, size in sizes.items()],
     }
 

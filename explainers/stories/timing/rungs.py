@@ -1,4 +1,4 @@
-"""The picture `rungs`: our kernels from the first to the last and their rivals, as bars of recorded time of a problem.
+"""The picture `rungs`: our kernels from the first to the last and their rivals, with recorded times of a problem.
 
 Each problem is a state of its own. No bar mixes two of them.
 """
@@ -64,7 +64,7 @@ class TimedProblem(TypedDict):
 
 
 class Shown(TypedDict):
-    """What a step shows: its problem, row, and rival, and the rows with a bar."""
+    """What a step shows: its problem, row, and rival, and the rows in sight."""
 
     problem: str
     rung: str
