@@ -6,6 +6,10 @@ costs = "K and V are read once for each block of 32 rows."
 limits = "fp32. head_dim 32 or 64."
 source = "cuCollections PR 522. acts PR 307. lucebox PR 225."
 family = "dense"
+conditions = [
+  {must = "head_dim <= 64", message = "A thread holds 64 numbers."},
+  {must = "not causal", message = "It has no causal mask."},
+]
 
 [[launches]]
 entry = "flash"

@@ -6,6 +6,9 @@ costs = "K and V are read once for each row."
 limits = "fp32. At most 256 keys."
 source = "lattice issue 361. TransformerLens issue 318. flashinfer PR 4401."
 family = "dense"
+conditions = [
+  {must = "seq_len <= 256", message = "S holds 256 keys."},
+]
 
 [[launches]]
 entry = "rows"

@@ -7,6 +7,13 @@ limits = "fp32. head_dim 32 or 64. The layout bhsd."
 source = "ONNXim issue 33. jax-js PR 180. Ainslie et al. 2023, arXiv:2305.13245."
 family = "dense"
 problem = "grouped"
+conditions = [
+  {must = "head_dim <= 64", message = "A thread holds 64 numbers."},
+  {must = "not causal", message = "It has no causal mask."},
+  {must = "seq_len_kv in (0, seq_len)", message = "It has as many keys as queries."},
+  {must = "dtype == 'float32'", message = "It computes in fp32."},
+  {must = "layout == 'bhsd'", message = "Its heads come before its rows."},
+]
 
 [[launches]]
 entry = "rows"

@@ -6,6 +6,10 @@ costs = "K is read once for each row."
 limits = "fp32. head_dim is a multiple of 32, at most 64."
 source = "tilelang issue 2714. MatmulTutorial issue 14. NVIDIA Fuser issue 170."
 family = "dense"
+conditions = [
+  {must = "head_dim <= 64", message = "The tile has 64 columns."},
+  {must = "not causal", message = "It has no causal mask."},
+]
 
 [[launches]]
 entry = "rows"

@@ -6,6 +6,9 @@ costs = "K and V are read once for each row."
 limits = "fp32. head_dim 32 or 64."
 source = "flashinfer PR 4401. burn PR 4697. Milakov and Gimelshein 2018, arXiv:1805.02867."
 family = "dense"
+conditions = [
+  {must = "head_dim <= 64", message = "A thread holds 64 numbers."},
+]
 
 [[launches]]
 entry = "flash"

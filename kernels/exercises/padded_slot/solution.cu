@@ -7,6 +7,9 @@ limits = "fp32."
 source = "TensorRT-LLM PR 18673. aiter PR 3235. vLLM PR 43869."
 family = "paged"
 problem = "write"
+conditions = [
+  {must = "dtype == 'float32'", message = "It copies fp32."},
+]
 
 [[launches]]
 entry = "write_cache"

@@ -7,6 +7,9 @@ limits = "fp32."
 source = "pytorch PR 27634. colibri PR 1098. llama.cpp PR 26385."
 family = "fusion"
 problem = "layer_norm"
+conditions = [
+  {must = "dtype == 'float32'", message = "It computes in fp32."},
+]
 
 [[launches]]
 entry = "layer_norm"
