@@ -7,6 +7,7 @@ source over kernels/device/simt. The hashed text is the compiled text: KernelSpe
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +48,9 @@ def build(spec: KernelSpec, defines: Mapping[str, int], mode: Mode, target: str)
         spec = replace(spec, files=tuple((name, text if name == "probe.cuh" else own) for name, own in spec.files))
     options += _OPTIONS[mode](spec) + toolchain.options
     files = (*spec.files, *toolchain.headers())
-    key = cache.key_of(spec.name, toolchain.version, target, *options, *(part for file in files for part in file))
+    edits = _edits() if spec.plain or target == CPU else ""
+    texts = (part for file in files for part in file)
+    key = cache.key_of(spec.name, toolchain.version, target, edits, *options, *texts)
     key = f"{cache.STRANGERS}{key}" if jailed else key
     product = f"{spec.name}{toolchain.suffix}"
 
@@ -65,6 +68,14 @@ def build(spec: KernelSpec, defines: Mapping[str, int], mode: Mode, target: str)
     folder, held = cache.get(key, product, make)
     facts = tuple(EntryFacts(**fact) for fact in held["facts"])
     return Build(spec.name, mode, target, folder / product, toolchain.version, held["log"], facts, jailed)
+
+
+@lru_cache(maxsize=1)
+def _edits() -> str:
+    """A digest of the modules that edit a text for its build, so that a later version of Warpglass builds it again."""
+    folder = Path(__file__).parent
+    modules = [*sorted((folder / "plain").glob("*.py")), folder / "unset.py", folder / "child_launches.py"]
+    return cache.key_of(*(path.read_text() for path in modules))
 
 
 _OPTIONS: dict[Mode, Callable[[KernelSpec], list[str]]] = {

@@ -43,7 +43,7 @@ def versions_of(text: str, entry: str = "") -> Versions:
     listed = _once(host_launches(text)) or _without_launch(text)
     wanted = re.sub(r"\s+", "", entry)
     seeds = [one for one in listed if not wanted or wanted in _names(one)]
-    if not seeds:
+    if not seeds and wanted:
         known = ", ".join(dict.fromkeys(function_of(one.entry) for one in listed)) or "none"
         raise ProblemError(f"--entry is {entry!r}, and the file launches no kernel of this name. Its kernels: {known}.")
     if not listed:
