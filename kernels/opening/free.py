@@ -75,7 +75,7 @@ def _symbols(text: str, launch: RanLaunch) -> tuple[tuple[str, str], ...]:
     if len(found) != len(launch.args):
         raise ProblemError(
             f"Line {launch.line} launches {launch.entry} with {len(launch.args)} arguments, and the file shows "
-            f"{len(found)} parameters of it. Write the kernel's parameters in this file, without a macro."
+            f"{len(found)} parameters. Write the kernel's parameters in this file, without a macro."
         )
     return found
 

@@ -119,7 +119,7 @@ def _text(kind: int, found: np.void, word: str, first: int, second: int) -> str:
         return f"line {first} reads {word}, and no thread has written it."
     if kind == STATIC:
         where = f"line {first}" if first else "The kernel"
-        return f"{where} writes a static or __device__ variable. A run records no access of it."
+        return f"{where} writes a static or __device__ variable. A run does not record its accesses."
     if kind == UNLOGGED:
         return f"A store to {word} has no record. Store with an assignment or with CUDA's own functions."
     threads = f"thread {found['thread1']}", f"thread {found['thread2']}"
