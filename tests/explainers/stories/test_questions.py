@@ -265,7 +265,7 @@ def test_v2_leaves_a_max_a_sum_and_an_output_of_each_partition(partition):
     found = asked(partitions.stage_of(one, two, "A", NOWHERE).questions)
     merge, data = found["merge"], partitions.data_of(one, two, "A")
     parts, m = data["parts"], data["v2"]["m"]
-    assert f"Each of the {math.ceil(150 / partition)} blocks" in merge.text and len(parts) == math.ceil(150 / partition)
+    assert f"into {math.ceil(150 / partition)} parts" in merge.text and len(parts) == math.ceil(150 / partition)
     stored = frame_of(two)
     stored = stored[(stored.launch == 0) & (stored.event == "store") & (stored.space == "global")]
     assert right(merge).startswith("Scale each part to one max") and stored.tensor.astype(str).nunique() == 3  # m, l, O
