@@ -17,7 +17,18 @@ from kernels.trace.probes import sites_of
 
 ROOT = Path(__file__).parents[1]
 SETS = ("app/requirements.txt", "kernels/cpu.txt", "kernels/cuda12.txt", "kernels/cuda13.txt")
-TOP = {"warpglass", "app", "kernels", "explainers", "tests", ".streamlit", "requirements.txt", "README.md", ".ci", ".gitignore"}
+TOP = {
+    "warpglass",
+    "app",
+    "kernels",
+    "explainers",
+    "tests",
+    ".streamlit",
+    "requirements.txt",
+    "README.md",
+    ".ci",
+    ".gitignore",
+}
 TOP |= {
     ".github",
     "LICENSE",

@@ -4,11 +4,15 @@ LAZY = ("attention", "scaled_dot_product_attention", "watch")
 
 
 def __getattr__(name: str) -> object:
-    """The operators of LAZY, which need torch, and __version__."""
+    """The operators of LAZY, which need torch, counts, and __version__."""
     if name in LAZY:
         from kernels import ops
 
         return getattr(ops, name)
+    if name == "counts":
+        from kernels.run import counting
+
+        return counting.counts
     if name == "__version__":
         from importlib.metadata import PackageNotFoundError, version
 
