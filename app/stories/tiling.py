@@ -20,6 +20,7 @@ STORY = story_of(
     look="Watch the block fetch rows of K and V, and count how often it fetches the same row. "
     "A row in shared memory comes from global memory only once.",
     order=10,
+    pictures=("matrices",),
     page=lambda catalog: pages.of_tiles(tiles.STORY, catalog),
     subject=places.request,
     launches={"bytes": lambda request: estimates.traffic(others(request))},

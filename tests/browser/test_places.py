@@ -64,7 +64,7 @@ def test_without_motion_the_numbers_are_there_at_once(visit):
 
 
 def test_another_height_of_a_tile_is_another_run_at_the_same_step(visit):
-    page = visit("/tiling?stop=tiles&kernel=02_tiled&seq_len=48&step=2&backend=cpu", depth="guided")
+    page = visit("/tiling?kernel=02_tiled&seq_len=48&step=2&picture=matrices&backend=cpu", depth="guided")
     head = page.locator(".wg .narration .said-short")
     expect(head.first).to_have_text("One copy of K, 16 reads: a score for each query.")
     for rows in ("8", "32"):

@@ -33,7 +33,7 @@ def replace(page, old, new):
 def test_a_mistake_is_marked_at_its_line_mended_and_kept(visit, server):
     asked = []
     page = bench(visit, before=lambda page: page.on("request", lambda request: asked.append(request.url)))
-    expect(page.locator(SAID)).to_contain_text("ok: ", timeout=PATIENCE)
+    expect(page.locator(SAID)).to_contain_text("ok so far: ", timeout=PATIENCE)
     expect(page.locator(".wg .workbench iframe")).to_be_visible()
     replace(page, "fmaxf(m_new", "fmaxg(m_new")
     expect(page.locator(MESSAGES)).to_have_count(1, timeout=PATIENCE)
@@ -46,7 +46,7 @@ def test_a_mistake_is_marked_at_its_line_mended_and_kept(visit, server):
     assert page.locator(".cm-lineNumbers .cm-activeLineGutter").inner_text() == str(LINE)
     replace(page, "fmaxg(m_new", "fmaxf(m_new")
     page.keyboard.type(" ")
-    expect(page.locator(SAID)).to_contain_text("ok: ", timeout=PATIENCE)
+    expect(page.locator(SAID)).to_contain_text("ok so far: ", timeout=PATIENCE)
     expect(page.locator(MESSAGES)).to_have_count(0)
     assert "fmaxf(m_new , s[c])" in page.evaluate(KEPT)
     page.reload()
@@ -65,7 +65,7 @@ def test_a_press_on_a_line_number_watches_the_line_and_our_kernel_takes_the_same
     page.locator(".cm-lineNumbers .cm-activeLineGutter").click()
     assert '[watch]\n"m = m_new;" = "m"' in page.evaluate(KEPT)
     expect(page.locator(".cm-lineNumbers .watched-line")).to_have_count(1)
-    expect(page.locator(SAID)).to_contain_text("ok: ", timeout=PATIENCE)
+    expect(page.locator(SAID)).to_contain_text("ok so far: ", timeout=PATIENCE)
     frame = page.frame_locator(".wg .workbench iframe")
     page.get_by_role("combobox", name="Kernel of Warpglass").select_option("02_tiled")
     expect(frame.get_by_role("region", name="Source of 02_tiled")).to_be_visible(timeout=PATIENCE)

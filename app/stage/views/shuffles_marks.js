@@ -105,12 +105,12 @@ function addTile(made, at, now, paint, shade) {
   made.text('columns are', [grid.x - 0.5 * em, grid.y - 0.5 * em], at.narrow ? 'lane' : 'row: lanes', {
     align: 'right',
   });
-  const over = Math.min(em, Math.max(11, 0.78 * grid.unit));
-  now.grid[now.chosen].forEach((thread, key) =>
-    made.text(`column ${key}`, [grid.x + (key + 0.5) * grid.unit, grid.y - 0.5 * em], `${thread % 32}`, {
-      ...{ align: 'center', size: over, bold: true },
-    }),
-  );
+  if (grid.unit >= 1.3 * em)
+    now.grid[now.chosen].forEach((thread, key) =>
+      made.text(`column ${key}`, [grid.x + (key + 0.5) * grid.unit, grid.y - 0.5 * em], `${thread % 32}`, {
+        ...{ align: 'center', size: em, bold: true },
+      }),
+    );
   let warp = -1;
   now.grid.forEach((threads, n) => {
     const y = grid.y + n * grid.high,
