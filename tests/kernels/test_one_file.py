@@ -94,7 +94,7 @@ def family(tmp_path):
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_a_kernel_in_no_catalogue_is_checked_and_run(kernel, backend, kernels):
     called = script if backend == "gpu" else kernels
-    assert "mine: 4 problems" in called("check", kernel, "--backend", backend, "--every", 19)
+    assert "mine: 4 of 73 problems tried, all agree" in called("check", kernel, "--backend", backend, "--every", 19)
     facts = json.loads(
         called(
             "run", kernel, "--backend", backend, "--scope", "all", "--trace", kernel.with_name("t.parquet"), "--json"
@@ -110,7 +110,9 @@ def test_a_kernel_in_no_catalogue_is_inspected_and_listed_in_a_folder_that_is_na
     assert all(made["entries"][0]["registers"] > 0 for made in facts["builds"].values())
     listed = json.loads(kernels("list", "--json", folders=kernel.parent))["kernels"]
     assert {"mine", "03_flash"} <= {entry["name"] for entry in listed}
-    assert "mine: 2 problems" in kernels("check", "mine", "--backend", "cpu", "--every", 40, folders=kernel.parent)
+    assert "mine: 2 of 73 problems tried, all agree" in kernels(
+        "check", "mine", "--backend", "cpu", "--every", 40, folders=kernel.parent
+    )
 
 
 @pytest.mark.gpu
@@ -150,8 +152,10 @@ def test_a_check_counts_the_refused_problems_and_takes_values_for_all(tmp_path, 
     some = ("check", path, "--backend", "cpu", "--set", "head_dim=32", "--set", "seq_len=20", "--set", "BLOCK_Q=8")
     said = json.loads(kernels(*some, "--every", "30", "--json", code=1, out=True))
     (row,) = said["summary"]
-    assert row["problems"] > 0 and row["refused"]["It must be that not causal."] > 10
-    assert {(v["problem"]["seq_len"], tuple(v["settings"][0])) for v in said["verdicts"]} == {(20, ("BLOCK_Q", 8))}
+    assert row["problems"] > 0 and row["refused"]["It must be that not causal."] > 0
+    assert {(v["problem"]["seq_len"], next(iter(v["settings"].items()))) for v in said["verdicts"]} == {
+        (20, ("BLOCK_Q", 8))
+    }
     said = kernels("check", path, "--backend", "cpu", "--set", "causal=true", code=1, out=True)
     assert "refused: It must be that not causal." in said and "not_causal.cu: all" in said
     assert "has no field or constant 'BLOCK'" in kernels("check", path, "--set", "BLOCK=8", code=2)
@@ -175,7 +179,9 @@ def test_a_compile_error_is_shown_once_and_a_mistake_in_one_line_with_file_key_a
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_a_family_with_a_tensor_a_type_and_a_value_that_nothing_knows_is_checked_and_run(family, backend, kernels):
     called = script if backend == "gpu" else kernels
-    assert "odd: 3 problems in both builds" in script("check", "odd", "--backend", backend, folders=family)
+    assert "odd: 3 of 3 problems tried, all agree, in both builds" in script(
+        "check", "odd", "--backend", backend, folders=family
+    )
     trace, arrays = family / "t.parquet", family / "a.npz"
     files = ("--trace", trace, "--arrays", arrays)
     facts = json.loads(called("run", "odd", "--backend", backend, "--scope", "all", *files, "--json", folders=family))

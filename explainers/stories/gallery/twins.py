@@ -60,7 +60,7 @@ def figure(value: float) -> str:
     if math.isinf(value):
         return "\u221e" if value > 0 else "\u2212\u221e"
     large = abs(value) >= 1000
-    return (f"{value / 1000:.0f}k" if large else f"{value:.2g}").replace("-", "\u2212")
+    return (f"{value / 1000:.0f}k" if large else short(value, 2)).replace("-", "\u2212")
 
 
 def grids(exercise: Exercise, faulty: Run, right: Run) -> tuple[Grid, Grid]:

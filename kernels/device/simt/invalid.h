@@ -22,7 +22,8 @@ static const char* invalid_text(const void* context) {
   const unsigned char* c = reinterpret_cast<const unsigned char*>(machine.gregs[REG_RIP]);
   const bool short_vex = *c == 0xc5, long_vex = *c == 0xc4, vex = short_vex || long_vex;
   bool wide = false;
-  for (; !vex && (*c == 0xf3 || *c == 0xf2 || *c == 0x66 || (*c & 0xf0) == 0x40); ++c) wide = wide || *c == 0xf2 || *c == 0x66;
+  for (; !vex && (*c == 0xf3 || *c == 0xf2 || *c == 0x66 || (*c & 0xf0) == 0x40); ++c) wide = wide || *c == 0xf2 ||
+      *c == 0x66;
   const unsigned char opcode = vex ? c[short_vex ? 2 : 3] : c[1], model = vex ? c[short_vex ? 3 : 4] : c[2];
   const unsigned last = vex ? c[short_vex ? 1 : 2] : 0;
   wide = vex ? (last & 3) == 1 || (last & 3) == 3 : wide;

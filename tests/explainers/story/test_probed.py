@@ -29,7 +29,7 @@ HERE = Path(explainers.__file__).parent
 DENSE = [*current().of_family("dense"), "rope_attention", *current().of_family("tensor_cores")]
 PAGED = ["paged_v1", "paged_v2"]
 ONCE = [name for name, spec in KERNELS.items() if not spec.repeats]  # one probe of the others has several tensors
-TERMS = {"fusion", "launches", "ring"}  # families with the name of a term or of a picture
+TERMS = {"free", "fusion", "launches", "ring"}  # families with the name of a term or of a picture
 SHARED = [name for name, spec in KERNELS.items() if any(s.space == "shared" for s in sites_of(probed.sample(spec)))]
 
 

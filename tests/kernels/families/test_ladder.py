@@ -27,7 +27,12 @@ WIDTH = 120  # characters of a line, in kernels/ and tests/
 SUFFIXES = (".cu", ".cuh", ".h")
 FOLDERS = (ROOT / "kernels", ROOT / "tests")
 PLAIN = ROOT / "tests" / "kernels" / "plain"  # as strangers write
-SOURCES = sorted(p for folder in FOLDERS for p in folder.rglob("*") if p.suffix in SUFFIXES and PLAIN not in p.parents)
+SOURCES = sorted(
+    p
+    for folder in FOLDERS
+    for p in folder.rglob("*")
+    if p.suffix in SUFFIXES and PLAIN not in p.parents and p.parent.name != "cases"
+)
 # (rung, causal) -> bytes at head_dim 128. No other rung spills.
 SPILLS = {("08b_three_bfloat16", False): 40, ("08b_three_bfloat16", True): 40}
 

@@ -25,7 +25,8 @@ static unsigned own_warpgroup(const char* call) {
     die("%s needs a warpgroup, 128 threads; the block's last has %u", call, threads % 128);
   return current->linear / 128;
 }
-// The place of 16 bytes of an operand: row `outer` of M or N and unit `unit` of the summed dimension. turned: unit `unit`
+// The place of 16 bytes of an operand: row `outer` of M or N and unit `unit` of the summed dimension. turned: unit
+// `unit`
 // of M or N, and row `outer` of the summed dimension.
 static unsigned unit_place(unsigned long long at, unsigned outer, unsigned unit, bool turned) {
   const unsigned start = unsigned(at & 0x3fff) << 4, leading = unsigned(at >> 16 & 0x3fff) << 4;
@@ -34,7 +35,8 @@ static unsigned unit_place(unsigned long long at, unsigned outer, unsigned unit,
   if (at >> 49 & 7) die("an operand of wgmma has the base offset %u; the shim knows 0", unsigned(at >> 49 & 7));
   unsigned place;
   if (!swizzle)
-    place = turned ? unit * stride + outer % 8 * 16 + outer / 8 * leading : outer % 8 * 16 + outer / 8 * stride + unit * leading;
+    place = turned ? unit * stride + outer % 8 * 16 + outer / 8 * leading
+                   : outer % 8 * 16 + outer / 8 * stride + unit * leading;
   else if (!turned)
     place = outer % 8 * swizzle + outer / 8 * stride + unit * 16;
   else
@@ -42,7 +44,8 @@ static unsigned unit_place(unsigned long long at, unsigned outer, unsigned unit,
   place += start;
   return swizzle ? place ^ (place >> 7 & (swizzle / 16 - 1)) << 4 : place;
 }
-static void read_unit(char* to, unsigned long long at, unsigned number, bool turned, unsigned columns, char name, void* pc) {
+static void read_unit(char* to, unsigned long long at, unsigned number, bool turned, unsigned columns, char name,
+    void* pc) {
   const unsigned per = turned ? columns / 8 : 2, outer = number / per, unit = number % per;
   const unsigned offset = unit_place(at, outer, unit, turned);
   char* const from = pointer_of(offset);
@@ -97,7 +100,8 @@ void simt_wgmma(unsigned long long* d, const unsigned long long* a, unsigned lon
   GroupProduct& p = group_products[which];
   if (!p.joined) p.a_at = a_at, p.b_at = b_at, p.flags = flags, p.types = types, p.columns = columns;
   if (p.a_at != a_at || p.b_at != b_at || p.flags != flags || p.types != types || p.columns != columns)
-    die("wgmma.mma_async differs between threads of warpgroup %u: A 0x%llx and 0x%llx, B 0x%llx and 0x%llx", which, a_at,
+    die("wgmma.mma_async differs between threads of warpgroup %u: A 0x%llx and 0x%llx, B 0x%llx and 0x%llx", which,
+        a_at,
         p.a_at, b_at, p.b_at);
   p.d[thread] = d, p.a[thread] = a;
   if (!a) read_unit(p.a_units[thread], a_at, thread, flags & 4, 64, 'A', pc);
@@ -130,7 +134,8 @@ static void stop_at_open_products() {
   for (unsigned i = 0; i < threads && !failed; ++i) {
     const ThreadProducts& left = thread_products[i];
     if (left.open || left.closed)
-      stop("missing wait: the products of %s:%u are not waited for. wgmma.commit_group and wgmma.wait_group 0 come before "
+      stop("missing wait: the products of %s:%u are not waited for. wgmma.commit_group and wgmma.wait_group 0 come "
+           "before "
            "a use of their sums", base_name(left.first.file), left.first.line);
   }
 }

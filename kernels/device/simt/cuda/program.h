@@ -135,7 +135,8 @@ inline FILE* simt_log() {
   static FILE* const log = fopen("launches", "w");
   return log ? log : stderr;
 }
-// The log: a line for each new launch, before it a line for each memory that it takes and whose content is new, and after
+// The log: a line for each new launch, before it a line for each memory that it takes and whose content is new, and
+// after
 // it the memories that it changed. A launch that changed nothing is not run again on the same content.
 enum : size_t { SIMT_KEPT = 3 << 20, SIMT_KEPT_ALL = 24 << 20, SIMT_LOGGED = 48 };  // bytes of contents, launches
 constexpr double SIMT_SECONDS = 20;  // of all launches. Later ones are noted and not run
@@ -158,7 +159,8 @@ inline void simt_content(SimtMemory& m, const char* type) {
   bool fresh = !m.filled;
   for (size_t i = 0; i < m.bytes && fresh; ++i) fresh = m.base[i] == (char)0xff;
   m.number = count++;
-  fprintf(simt_log(), "{\"memory\": %d, \"allocation\": %zu, \"bytes\": %zu, \"fresh\": %s, \"type\": \"%s\", \"data\": \"",
+  fprintf(simt_log(), "{\"memory\": %d, \"allocation\": %zu, \"bytes\": %zu, \"fresh\": %s, "
+      "\"type\": \"%s\", \"data\": \"",
       m.number, size_t(&m - simt_memory.data()), m.bytes, fresh ? "true" : "false", type);
   const size_t most = m.bytes < SIMT_KEPT ? m.bytes : SIMT_KEPT;
   if (!fresh && kept + most <= SIMT_KEPT_ALL) kept += most, simt_hex(simt_log(), m.base, most);
@@ -324,8 +326,10 @@ struct cudaLaunchConfig_t {  // gridDim and blockDim are macros for a call
   dim3& gridDim { return simt_grid; }
   dim3& blockDim { return simt_block; }
 };
-inline SimtConfig simt_config(const cudaLaunchConfig_t* c) { return {c->simt_grid, c->simt_block, c->dynamicSmemBytes}; }
+inline SimtConfig simt_config(const cudaLaunchConfig_t* c) { return {c->simt_grid, c->simt_block,
+    c->dynamicSmemBytes}; }
 template <class... P>
-cudaError_t simt_launch_array(int line, const char* name, void (*entry)(P...), const cudaLaunchConfig_t* c, void** args) {
+cudaError_t simt_launch_array(int line, const char* name, void (*entry)(P...), const cudaLaunchConfig_t* c,
+    void** args) {
   return simt_launch_array(line, name, entry, c->simt_grid, c->simt_block, args, c->dynamicSmemBytes);
 }

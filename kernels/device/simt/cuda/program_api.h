@@ -58,8 +58,10 @@ inline cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr which, int 
   return *value = values[which], cudaSuccess;
 }
 enum cudaComputeMode { cudaComputeModeDefault, cudaComputeModeExclusive, cudaComputeModeProhibited };
-enum cudaFuncCache { cudaFuncCachePreferNone, cudaFuncCachePreferShared, cudaFuncCachePreferL1, cudaFuncCachePreferEqual };
-enum cudaSharedMemConfig { cudaSharedMemBankSizeDefault, cudaSharedMemBankSizeFourByte, cudaSharedMemBankSizeEightByte };
+enum cudaFuncCache { cudaFuncCachePreferNone, cudaFuncCachePreferShared, cudaFuncCachePreferL1,
+    cudaFuncCachePreferEqual };
+enum cudaSharedMemConfig { cudaSharedMemBankSizeDefault, cudaSharedMemBankSizeFourByte,
+    cudaSharedMemBankSizeEightByte };
 enum cudaSharedCarveout { cudaSharedmemCarveoutDefault = -1, cudaSharedmemCarveoutMaxL1 = 0,
     cudaSharedmemCarveoutMaxShared = 100 };
 enum cudaLimit { cudaLimitStackSize, cudaLimitPrintfFifoSize, cudaLimitMallocHeapSize, cudaLimitPersistingL2CacheSize };
@@ -68,7 +70,8 @@ enum cudaMemoryAdvise { cudaMemAdviseSetReadMostly, cudaMemAdviseUnsetReadMostly
 enum { cudaStreamDefault, cudaStreamNonBlocking, cudaEventDefault = 0, cudaEventBlockingSync, cudaEventDisableTiming,
     cudaHostAllocDefault = 0, cudaHostAllocPortable, cudaHostAllocMapped, cudaHostAllocWriteCombined = 4,
     cudaHostRegisterDefault = 0, cudaHostRegisterPortable, cudaHostRegisterMapped, cudaMemAttachGlobal = 1,
-    cudaMemAttachHost, cudaMemAttachSingle = 4, cudaDeviceScheduleAuto = 0, cudaDeviceScheduleSpin, cudaDeviceMapHost = 8,
+    cudaMemAttachHost, cudaMemAttachSingle = 4, cudaDeviceScheduleAuto = 0, cudaDeviceScheduleSpin,
+        cudaDeviceMapHost = 8,
     cudaDeviceScheduleYield = 2, cudaDeviceScheduleBlockingSync = 4, cudaCpuDeviceId = -1, cudaErrorNotReady = 600,
     cudaErrorInvalidConfiguration = 9, cudaErrorNoDevice = 100 };
 constexpr cudaStream_t cudaStreamLegacy = nullptr, cudaStreamPerThread = nullptr;
@@ -83,7 +86,8 @@ template <class F> cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* p, F) {
   *p = {0, 0, 0, 1024, 32, 90, 90, 0, 49152, -1};
   return cudaSuccess;
 }
-template <class F> cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, F, int threads, size_t shared) {
+template <class F> cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, F, int threads,
+    size_t shared) {
   const int of_threads = 2048 / ((threads + 31) / 32 * 32), of_memory = 233472 / (shared + 1024);
   *blocks = of_threads < of_memory ? of_threads : of_memory;
   if (*blocks > 32) *blocks = 32;
@@ -154,9 +158,11 @@ inline cudaError_t cudaMemset2D(void* p, size_t pitch, int value, size_t width, 
   return simt_failed;
 }
 template <class T> cudaError_t cudaMemcpyToSymbolAsync(T& to, const void* from, size_t bytes, size_t at = 0,
-    cudaMemcpyKind kind = cudaMemcpyHostToDevice, cudaStream_t = nullptr) { return cudaMemcpyToSymbol(to, from, bytes, at,
+    cudaMemcpyKind kind = cudaMemcpyHostToDevice, cudaStream_t = nullptr) { return cudaMemcpyToSymbol(to, from,
+        bytes, at,
     kind); }
 template <class P, class T> cudaError_t cudaGetSymbolAddress(P** p, const T& symbol) { return *p = (P*)&symbol,
     cudaSuccess; }
 template <class T> cudaError_t cudaGetSymbolSize(size_t* bytes, const T&) { return *bytes = sizeof(T), cudaSuccess; }
-template <class T> cudaError_t cudaHostGetDevicePointer(T** p, void* host, unsigned) { return *p = (T*)host, cudaSuccess; }
+template <class T> cudaError_t cudaHostGetDevicePointer(T** p, void* host, unsigned) { return *p = (T*)host,
+    cudaSuccess; }

@@ -29,7 +29,8 @@ inline bool simt_refuses(int line, const char* name, const void* kernel, size_t 
   else if (shared > most) simt_refusal = SIMT_INVALID_VALUE;
   else return false;
   const char* const said = simt_error_text(simt_refusal);
-  if (shared > most) fprintf(stderr, "line %d: %s needs an opt-in for %zu shared bytes (%s)\n", line, name, shared, said);
+  if (shared > most) fprintf(stderr, "line %d: %s needs an opt-in for %zu shared bytes (%s)\n", line, name, shared,
+      said);
   else fprintf(stderr, "line %d: %s has %zu blocks of %zu threads (%s)\n", line, name, blocks, threads, said);
   return true;
 }
