@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 
+from explainers.story.glossary import short
 from kernels.core.dtypes import widened
 from kernels.core.problem import Problem
 from kernels.exercises import Exercise
