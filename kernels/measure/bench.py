@@ -17,6 +17,7 @@ from kernels.measure import load, peers, protocol
 from kernels.measure.bench_rows import (
     COLUMNS,
     SUSTAINED,
+    pairs_of,
     problem_text,
     row,
     settings_text,
@@ -200,9 +201,8 @@ def recorded_of(
 
 def _texts(entry: Row) -> dict[str, str]:
     """field or constant -> its value of a recorded row, as a link and a command line write it."""
-    problem, settings = json.loads(str(entry["problem"])), str(entry["settings"]).split()
-    constants = dict(pair.split("=") for pair in settings if "=" in pair)  # NaN without constants
-    return {name: write_value(value) for name, value in problem.items()} | constants
+    values = {**json.loads(str(entry["problem"])), **dict(pairs_of(entry["settings"]))}
+    return {name: write_value(value) for name, value in values.items()}
 
 
 def not_recorded() -> list[str]:

@@ -45,6 +45,12 @@ def settings_text(settings: Iterable[tuple[str, int]]) -> str:
     return " ".join(f"{name}={value}" for name, value in settings)
 
 
+def pairs_of(text: object) -> tuple[tuple[str, int], ...]:
+    """The reverse of settings_text. An empty cell (NaN) has no pairs."""
+    pairs = (pair.split("=") for pair in (text if isinstance(text, str) else "").split())
+    return tuple((name, int(value)) for name, value in pairs)
+
+
 def problem_text(problem: Problem) -> str:
     """A problem's fields as the column `problem` holds them. Derived fields (its `follows`) are left out, such as the
     block tables of tens of thousands of pages."""

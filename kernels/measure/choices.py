@@ -33,7 +33,7 @@ from kernels.core.tolerance import worst
 from kernels.errors import OutOfMemory, ProblemError, WarpglassError
 from kernels.families.tensor_cores.problem import SixteenBitProblem
 from kernels.measure import judging, load, protocol
-from kernels.measure.bench_rows import problem_text, settings_text
+from kernels.measure.bench_rows import pairs_of, problem_text, settings_text
 from kernels.measure.in_worker import in_worker
 from kernels.recordings.tables import Case, Cases, RecordedTable, Row, by
 from kernels.run.backends import Device, gpu
@@ -246,8 +246,3 @@ def fastest(problem: Problem, device: Device) -> list[Fastest]:
     case = rows[rows.problem == rows.problem[apart.idxmin()]]
     columns = case["name"], case.variant.fillna(""), case.us, case.share
     return [Fastest(name, pairs_of(variant), float(us), float(share)) for name, variant, us, share in zip(*columns)]
-
-
-def pairs_of(text: str) -> Variant:
-    """The reverse of bench_rows.settings_text."""
-    return tuple((name, int(value)) for name, value in (pair.split("=") for pair in text.split()))

@@ -3,8 +3,6 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
-import pandas as pd
-
 from kernels import catalog
 from kernels.core.request import Request
 from kernels.core.scope import Scope
@@ -81,10 +79,3 @@ def _cases(device: Device, _: Kept | None) -> Cases:
 
 
 TABLE = RecordedTable(KIND, by("name", "settings", "problem"), _cases, COLUMNS, same=())
-
-
-def newest() -> tuple[pd.DataFrame, str, str, int] | None:
-    """(rows of the present code, GPU, dates, its multiprocessors), or None without a recording."""
-    for device, (table, where) in TABLE.recorded().items():
-        return table, device, where.dates, int(where.more["multiprocessors"])
-    return None

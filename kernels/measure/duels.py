@@ -20,6 +20,7 @@ import pandas as pd
 from kernels import catalog
 from kernels.families.attention import CLIMBS
 from kernels.families.tensor_cores.problem import SixteenBitProblem
+from kernels.measure.bench_rows import pairs_of
 from kernels.measure.meeting import FIGURES, MEANWHILE, PEER, SUSTAINED, Entry, duel_table, tried
 
 KIND = "duels"
@@ -99,8 +100,6 @@ def as_tuned(made: pd.DataFrame) -> pd.Series:
     own = []
     for name, settings, problem in zip(made["name"], made.settings, made.problem):
         spec = catalog.current().kernels[name]
-        pairs = (pair.split("=") for pair in str(settings).split() if "=" in pair)  # NaN without constants
-        chosen = {constant: int(value) for constant, value in pairs}
         tuned = spec.settings_for(spec.problem_type(**json.loads(problem)))
-        own.append({**spec.settings(), **chosen} == tuned)
+        own.append({**spec.settings(), **dict(pairs_of(settings))} == tuned)
     return pd.Series(own, made.index, dtype=bool)

@@ -13,7 +13,7 @@ from kernels.core.problem import Problem
 from kernels.core.remembered import of_recordings
 from kernels.core.spec import KernelSpec
 from kernels.measure import choices
-from kernels.measure.bench_rows import figures
+from kernels.measure.bench_rows import figures, pairs_of
 from kernels.measure.protocol import Point, plan_bytes
 from kernels.recordings import tables
 from kernels.run.backends import Device
@@ -87,7 +87,7 @@ def _may_round(spec: KernelSpec, problem: str, settings: str) -> bool:
     """Whether a recorded build may round a row's largest weight."""
     if not spec.rounds:
         return False
-    return spec.may_round(spec.problem_type(**json.loads(problem)), spec.settings(choices.pairs_of(settings)))
+    return spec.may_round(spec.problem_type(**json.loads(problem)), spec.settings(pairs_of(settings)))
 
 
 @of_recordings(lru_cache(maxsize=64))
@@ -100,7 +100,7 @@ def _of_choices(spec: KernelSpec, device: str, roofs: tuple[tuple[str, float], .
     rows = rows[rows["name"] == spec.name]
     for text, variant, us in zip(rows.problem, rows.variant.fillna(""), rows.us):
         problem = spec.problem_type(**json.loads(text))
-        settings = spec.settings_for(problem, choices.pairs_of(variant))
+        settings = spec.settings_for(problem, pairs_of(variant))
         if text not in made and not spec.may_round(problem, settings):
             moved = plan_bytes(spec.plan(problem, settings), problem.work.touched)
             reached = figures(Point(spec.name, problem), us, moved, dict(roofs))

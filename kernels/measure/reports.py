@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from kernels.errors import TraceError
-from kernels.measure.bench_rows import COLUMNS, SIZES
+from kernels.measure.bench_rows import COLUMNS, SIZES, pairs_of
 from kernels.recordings import tables
 from kernels.recordings.tables import Provenance
 
@@ -48,7 +48,7 @@ def labelled(made: pd.DataFrame) -> pd.DataFrame:
     labels = made["name"].astype(str)
     for name, part in made.groupby("name"):
         if part.settings.nunique() > 1 and not part.own_settings.astype(bool).all():
-            pairs = [dict(p.split("=") for p in str(s).split()) for s in part.settings.fillna("")]
+            pairs = [dict(pairs_of(settings)) for settings in part.settings]
             differ = [k for k in pairs[0] if len({p.get(k) for p in pairs}) > 1]
             labels.loc[part.index] = [
                 f"{name} {' '.join(f'{k}={p[k]}' for k in differ if k in p)}".strip() for p in pairs

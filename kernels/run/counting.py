@@ -40,7 +40,7 @@ def counts(kernel: str, **grid: object) -> pd.DataFrame:
         execute.check_possible(request, workers.survey().pick("cpu"))
         job = workers.submit(_by_line, request, backend="cpu", title=spec.name, time_limit=TIME_LIMIT)
         rows = job.result()
-        found.append(pd.DataFrame({**here, **{name: rows[name] for name in rows}}, index=rows.index))
+        found.append(rows.assign(**here)[[*here, *rows]])
     return pd.concat(found, ignore_index=True)
 
 

@@ -83,15 +83,22 @@ def cycles_blocks(runs: Sequence[Run], names: Sequence[str]) -> list[Block]:
 def counted_blocks(name: str) -> list[Block]:
     """Conflicts of loads by their addresses and by Nsight Compute's counter, with the reason for the differences. The
     rows of the kernel with this name come first."""
-    found = conflicts.newest()
+    found = conflicts.TABLE.newest()
     if not found:
         absent = "No counts of Nsight Compute are recorded. Run python -m kernels measure conflicts on a GPU."
         return [stage.note(" ".join([absent, *tables.left_out(conflicts.KIND)]))]
-    rows, device, date, multiprocessors = found
+    rows, where = found
+    multiprocessors = int(where.more["multiprocessors"])
     rows = rows[rows.wavefronts > 0].sort_values("name", key=lambda names: names != name, kind="stable")
     few = rows[rows.blocks <= multiprocessors]
-    given = {"device": device, "date": date, "multiprocessors": multiprocessors, "most": int(rows.blocks.max())}
-    given |= {"few": len(few), "equal": int((few.counted == few.addresses).sum()), "counter": conflicts.COUNTED}
+    given = {
+        "device": where.device,
+        "date": where.dates,
+        "multiprocessors": multiprocessors,
+        "most": int(rows.blocks.max()),
+    }
+    given |= {"most": int(rows.blocks.max()), "few": len(few)}
+    given |= {"equal": int((few.counted == few.addresses).sum()), "counter": conflicts.COUNTED}
     many = rows[rows.blocks > multiprocessors]
     given |= {"many": len(many), "more": int((many.counted > many.addresses).sum())}
     columns = {"name": "kernel", "settings": "padding", "addresses": "conflicts of the addresses", "counted": "ncu"}

@@ -14,6 +14,7 @@ from explainers.story.glossary import count, listed
 from explainers.story.stage import Block
 from kernels import catalog
 from kernels.measure import choices, duels
+from kernels.measure.bench_rows import pairs_of
 from kernels.measure.meeting import FIGURES, MEANWHILE
 from kernels.measure.peers import PEERS, TITLES
 from kernels.recordings.tables import Provenance
@@ -250,7 +251,7 @@ def winners(made: pd.DataFrame) -> pd.DataFrame:
         others = part[part["name"] != first["name"]]
         lead = others.us.iloc[0] / first.us - 1 if len(others) else None
         exact = [
-            not choices.may_round(catalog.find(row["name"]), problem, choices.pairs_of(_constants(row)))
+            not choices.may_round(catalog.find(row["name"]), problem, pairs_of(_constants(row)))
             for _, row in part.iterrows()
         ]
         taken = part[exact].iloc[0] if any(exact) else None

@@ -5,7 +5,8 @@ code needs a name of it, the message of the compiler names the header with its l
 """
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -95,6 +96,15 @@ def explained(error: BuildError, files: Iterable[tuple[str, str]]) -> BuildError
     )
     made.log = error.log
     return made
+
+
+@contextmanager
+def explaining(files: Iterable[tuple[str, str]]) -> Iterator[None]:
+    """Raises a compiler's BuildError as `explained`."""
+    try:
+        yield
+    except BuildError as error:
+        raise explained(error, files) from None
 
 
 def check(name: str, text: str, device: str, own: Collection[str]) -> None:

@@ -359,19 +359,15 @@ class Toolchain(cpp.Toolchain):
         unit, library = sources / "unit.o", folder / f"{spec.name}{self.suffix}"
         preprocessed_text = sources / "unit.ii"
         made = [f"-I{sources / 'cuda'}", "-x", "c++", "-E", str(sources / "unit.cpp"), "-o", str(preprocessed_text)]
-        try:
+        with includes.explaining(spec.files):
             cpp.compiled(spec, [*self.command, *options, *made], sources)
-        except BuildError as error:
-            raise includes.explained(error, spec.files) from None
         made_text, launches = preprocessed_text.read_text(errors="replace"), len({t.entry for t in spec.launch_texts})
         made_text, untaken = assembly.translated(made_text, {str(sources / name) for name in names})
         check(made_text, names, sources, marks, launches)
         preprocessed_text.write_text(made_text)
         made = [*options, "-fPIC", "-fvisibility=hidden", "-x", "c++-cpp-output", str(preprocessed_text)]
-        try:
+        with includes.explaining(spec.files):
             log = self.made(spec, made, ["-c", "-o", str(unit)], sources, made_text)
-        except BuildError as error:
-            raise includes.explained(error, spec.files) from None
         close(spec, unit, untaken)
         linked = [*self.command, *self.linker, "-shared", "-Wl,-z,defs", str(unit), str(self.runtime())]
         linked += ["-o", str(library), "-ldl"]

@@ -7,6 +7,7 @@ import pytest
 from explainers.stories.timing import duels as told
 from kernels import catalog
 from kernels.measure import choices, duels, gradient_duels
+from kernels.measure.bench_rows import pairs_of
 from kernels.recordings import tables
 
 
@@ -117,7 +118,7 @@ def test_the_map_has_the_fastest_kernel_of_every_problem_its_lead_and_the_operat
         lead = f"{100 * (others.us.min() / row['us'] - 1):.1f} %" if len(others) else "more than 15 %"
         assert row["lead"] == lead and (row["next kernel"] == "") == others.empty
         taken, *constants = row["operators take"].split()
-        pairs = choices.pairs_of(" ".join(constants))
+        pairs = pairs_of(" ".join(constants))
         assert not choices.may_round(catalog.find(taken), problems[key], pairs)
         assert ("*" in row["text"]) == (row["operators take"] != f"{row['kernel']} {row['constants']}".strip())
     heading, said, chart, table = told.choice_blocks(made, where)

@@ -19,6 +19,7 @@ from kernels.run.check import check_case
 from kernels.run.wrong.telling import evidence_of, once
 
 PLANTED = Path(__file__).parent / "planted"
+STARTER = Path(__file__).parents[4] / "app" / "workbench" / "starter.cu"
 FULL, CAUSAL = (DenseProblem(40, 64, 1, 2, causal, seed=3) for causal in (False, True))
 LOW = DenseProblem(LOW_LENGTH, 32, 2, 2, True, LOW_SCALE, LOW_SEEDS[32])
 
@@ -53,6 +54,8 @@ FAULTS = [Fault(**one) for one in tomllib.loads((PLANTED / "faults.toml").read_t
 
 
 def text_of(kernel):
+    if kernel == "tiles":
+        return STARTER.read_text()
     return (KERNELS[kernel].path if kernel in KERNELS else PLANTED / f"{kernel}.cu").read_text()
 
 
