@@ -154,7 +154,7 @@ def _smaller(
     if reason := why_none():
         raise RunError(reason)
     numbers = {name: int(value) for name, value in said.items() if re.fullmatch(r"\d{1,12}", value)}
-    ran, changed = smaller.runs(text, numbers, lambda own: host.run(path.name, own, headers, words))
+    ran, changed = smaller.runs(text, numbers, lambda own, limit: host.run(path.name, own, headers, words, limit))
     own = {number.name: number.value for number in smaller.numbers_of(text)}
     return ran, ", ".join(f"{name} = {value:,} for {own[name]:,}" for name, value in changed.items())
 

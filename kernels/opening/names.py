@@ -124,8 +124,11 @@ def arguments_of(launch: HostLaunch, symbols: list[str], meaning: Meaning) -> di
     return found
 
 
-def conditions_of(fit: Fit, text: str, entries: list[dict[str, object]]) -> list[dict[str, str]]:
-    """[[conditions]] for the fields that no argument of the launches gives to the kernel."""
+def conditions_of(
+    fit: Fit, text: str, entries: list[dict[str, object]], given: Mapping[str, int], numbers: Mapping[str, int]
+) -> list[dict[str, str]]:
+    """[[conditions]] for the fields that no argument of the launches gives to the kernel. given: a field -> its only
+    value. numbers: a name of the host -> its number."""
     said = " ".join(str(value) for entry in entries for value in entry.values())
     used = set(re.findall(r"[A-Za-z_]\w*", said))
     words = {plain(word) for word in re.findall(r"[A-Za-z_]\w*", bare(text))}
@@ -133,13 +136,16 @@ def conditions_of(fit: Fit, text: str, entries: list[dict[str, object]]) -> list
     for name, value in field_values(fit.shown).items():
         if isinstance(value, bool) and name not in used and plain(name) not in words:
             musts.append(f"not {name}")
+    musts += [f"{name} == {value}" for name, value in given.items()]
     for name in shaping(fit.shown):
+        if name in given:
+            continue
         if not _is_used(fit, name, used) and not _is_macro(fit, name, used, text) and name not in fit.shown.follows:
             musts.append(f"{name} == {_value(fit, name, text)}")
     for entry in entries:
         sizes = re.findall(r"\b([a-z_]+) // (\d+)", str(entry["grid"]))
         musts += [f"{name} % {size} == 0" for name, size in sizes if int(size) > 1]
-    musts = list(dict.fromkeys([*musts, *multiples_of(fit, text)]))
+    musts = list(dict.fromkeys([*musts, *multiples_of(fit, text, numbers)]))
     return [{"must": must, "message": f"The kernel needs {must}."} for must in musts]
 
 
@@ -193,7 +199,14 @@ _DIVIDED = re.compile(rf"\b(?<![.)\]+*-])([A-Za-z_]\w*+)\s*+/\s*+{_SIZE}\b(?!\s*
 _WALKED = re.compile(rf"\bfor\s*\([^;]*=\s*0\s*;\s*(\w+)\s*<\s*(\w+)\s*;\s*\1\s*\+=\s*{_SIZE}\s*\)")
 
 
-def multiples_of(fit: Fit, text: str) -> list[str]:
+def divisors_of(text: str) -> set[str]:
+    """The names by which the text requires a size to be divisible."""
+    code = bare(text)
+    found = (*_CHECKED.findall(code), *_REFUSED.findall(code))
+    return {size for _, size in found if not size.isdigit()}
+
+
+def multiples_of(fit: Fit, text: str, numbers: Mapping[str, int]) -> list[str]:
     whole, code = (_DIRECTIVE.sub("", bare(part)) for part in (text, without_host_functions(text)))
     found = [*_CHECKED.findall(whole), *_REFUSED.findall(whole)]
     found += [  # a rest of the division that the text treats needs no condition
@@ -202,7 +215,7 @@ def multiples_of(fit: Fit, text: str) -> list[str]:
         if not re.search(rf"\b{name}\s*%|\b{name}\s*\+\s*\w+\s*-\s*1\b", code)
     ]
     found += [(name, size) for _, name, size in _WALKED.findall(code) if not _is_guarded(code, name)]
-    sizes = constants_of(text)
+    sizes = {**numbers, **constants_of(text)}
     named = [
         (name, size) for name, size in found if name not in sizes
     ]  # a number of the text is no size of the problem

@@ -15,7 +15,8 @@ from kernels.opening import host
 from kernels.opening.host import HostLaunch, host_words
 from kernels.opening.launches import OPEN, host_text
 from kernels.opening.matching import LANES, Fit, Meaning, Parameter, plain, with_dtype
-from kernels.opening.names import Names, arguments_of, conditions_of
+from kernels.opening.names import Names, arguments_of, conditions_of, divisors_of
+from kernels.opening.sites import folded
 from kernels.opening.versions import versions_of
 
 _MALLOC = re.compile(r"\bcudaMalloc(?:Managed|Async)?\s*\(\s*(?:\(void\s*\*\*\)\s*)?&\s*(\w+)\s*,\s*([^;]*?)\)\s*[;)]")
@@ -109,12 +110,16 @@ class Proposal:
     """A front matter with its sources.
 
     lines: (part, value, source), for the reader.
-    questions: parts without a source, each with the option that answers it."""
+    questions: parts without a source, each with the option that answers it.
+    given: a field -> its only value, from an instance of a template.
+    numbers: a name of the host by which it divides a size -> its number."""
 
     fit: Fit
     table: dict[str, object] = field(default_factory=dict)
     lines: list[tuple[str, str, str]] = field(default_factory=list)
     questions: list[str] = field(default_factory=list)
+    given: dict[str, int] = field(default_factory=dict)
+    numbers: dict[str, int] = field(default_factory=dict)
 
     def text_of(self, source: str) -> str:
         return written(self.table) + source
@@ -164,7 +169,7 @@ def propose(path: Path, text: str, fit: Fit, launches: list[HostLaunch], said: M
     if len(entries) == 1 and _by_queries(fit, entries[0]["grid"]):
         entries[0]["item"] = QUERY_TILE
         made.lines.append(("  item", QUERY_TILE, "its grid"))
-    conditions = conditions_of(fit, text, entries)
+    conditions = conditions_of(fit, text, entries, made.given, made.numbers)
     if conditions:
         made.table["conditions"] = conditions
         made.lines += [("condition", entry["must"], entry["message"]) for entry in conditions]
@@ -202,9 +207,11 @@ def _launch(
 ) -> dict[str, object]:
     listed = [Parameter(launch.entry, *pair) for pair in parameters(text, launch.entry)]
     origin = f"line {launch.line}" if launch.line else "a guess from the kernel's indices"
-    instance = _instance(made, text, launch.entry, meaning, said)
+    instance = _instance(made, text, launch, meaning, said)
     known = {**dict(launch.values), **arguments_of(launch, [p.name for p in listed], meaning), **instance}
     names = Names(text, meaning, known, made.fit.allowed)
+    divisors = {name: folded(names.expression(name, launch.line) or "") for name in divisors_of(text)}
+    made.numbers |= {name: int(size) for name, size in divisors.items() if size.isdigit()}
     values = ", ".join(instance.values())
     called = f"{function_of(launch.entry)}<{values}>" if instance else launch.entry
     entry: dict[str, object] = {"entry": called}
@@ -277,8 +284,13 @@ def _sizes(text: str, launch: HostLaunch, names: Names, said: Mapping[str, str])
     return {key: host.parts(said[key]) if key in said else found[key] for key in found}
 
 
-def _instance(made: Proposal, text: str, entry: str, meaning: Meaning, said: Mapping[str, str]) -> dict[str, str]:
-    """A template's parameters -> their values: a problem's macro if both mean one field, else the text's own."""
+def _instance(
+    made: Proposal, text: str, launch: HostLaunch, meaning: Meaning, said: Mapping[str, str]
+) -> dict[str, str]:
+    """A template's parameters -> their values: a problem's macro if both mean one field, else the text's own.
+
+    If other numbers of the instance follow from a field, this field has the instance's value, and a condition."""
+    entry = launch.entry
     names = template_parameters(text, function_of(entry))
     given = [part.strip() for part in entry.partition("<")[2].rpartition(">")[0].split(",") if part.strip()]
     problem = made.fit.shown
@@ -286,7 +298,10 @@ def _instance(made: Proposal, text: str, entry: str, meaning: Meaning, said: Map
     for number, name in enumerate(names):
         meant = meaning(name)
         macro = next((macro for macro in problem.defines if macro.lower() == meant.lower()), "") if meant else ""
-        value = said.get(name) or macro or (given[number] if number < len(given) and given[number] != OPEN else "")
+        own = given[number] if number < len(given) and given[number] != OPEN else ""
+        if launch.derived and own.isdigit() and macro:
+            made.given[macro.lower()], macro = int(own), ""
+        value = said.get(name) or macro or own
         if not value and re.search(rf"\b(?:typename|class)\s+{name}\b", host.body_of(text, function_of(entry))):
             value = "float"
         if not value:
