@@ -19,6 +19,7 @@ from kernels.core.sources import C_TYPES, function_of, parameters
 from kernels.errors import BuildError, ProblemError, WarpglassError
 from kernels.families.free.problem import is_free_name
 from kernels.opening import host
+from kernels.opening.filled import initial_of
 from kernels.opening.blocks import block_of, grids_of
 from kernels.opening.free import FAMILY, FIT
 from kernels.opening.host import HostLaunch, constants_of, parts
@@ -296,8 +297,8 @@ def _given(guess: Guess, launch: HostLaunch) -> list[str]:
 def _initial(guess: Guess, launch: HostLaunch, name: str, dtype: str) -> object:
     """zero for a sum of atomics or a cudaMemset, poison for a pointer that is only assigned, else numbers."""
     memory = guess.names.get(f"{guess.launches.index(launch)}:{name}") or name
-    if re.search(rf"\bcudaMemset(?:Async)?\s*\(\s*{re.escape(memory)}\s*,\s*0\b", bare(guess.text)):
-        return "zero"
+    if filled := initial_of(guess.text, memory)[0]:
+        return filled if filled == "zero" else {"values": [-math.inf]}
     if is_summed(guess.text, launch.entry, name):
         return "zero"
     if only_assigned(guess.text, launch.entry, name):

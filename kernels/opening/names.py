@@ -145,8 +145,10 @@ def conditions_of(
     for entry in entries:
         sizes = re.findall(r"\b([a-z_]+) // (\d+)", str(entry["grid"]))
         musts += [f"{name} % {size} == 0" for name, size in sizes if int(size) > 1]
-    musts = list(dict.fromkeys([*musts, *multiples_of(fit, text, numbers)]))
-    return [{"must": must, "message": f"The kernel needs {must}."} for must in musts]
+    needs = {must: f"The kernel needs {must}." for must in [*musts, *multiples_of(fit, text, numbers)]}
+    for must in unguarded(fit, text, entries):
+        needs.setdefault(must, f"The kernel needs {must}: it has no guard for a last tile that is not full.")
+    return [{"must": must, "message": message} for must, message in needs.items()]
 
 
 def _is_used(fit: Fit, name: str, used: set[str]) -> bool:
@@ -195,6 +197,7 @@ _CHECKED = re.compile(rf"\bassert\s*\(\s*(\w+)\s*%\s*{_SIZE}\s*==\s*0")
 _REFUSED = re.compile(
     rf"\bif\s*\(\s*(\w+)\s*%\s*{_SIZE}\s*(?:!=\s*0\s*)?\)\s*\{{?\s*(?:return|exit|abort|throw|f?printf|std)\b"
 )
+_ASSUMED = re.compile(rf"(?://|\*)[^\n]*?\b(?:assum|requir|must)\w*+[^\n%]*?\b(\w+)\s*%\s*{_SIZE}\s*==\s*0")
 _DIVIDED = re.compile(rf"\b(?<![.)\]+*-])([A-Za-z_]\w*+)\s*+/\s*+{_SIZE}\b(?!\s*[.(])")
 _WALKED = re.compile(rf"\bfor\s*\([^;]*=\s*0\s*;\s*(\w+)\s*<\s*(\w+)\s*;\s*\1\s*\+=\s*{_SIZE}\s*\)")
 
@@ -202,13 +205,13 @@ _WALKED = re.compile(rf"\bfor\s*\([^;]*=\s*0\s*;\s*(\w+)\s*<\s*(\w+)\s*;\s*\1\s*
 def divisors_of(text: str) -> set[str]:
     """The names by which the text requires a size to be divisible."""
     code = bare(text)
-    found = (*_CHECKED.findall(code), *_REFUSED.findall(code))
+    found = (*_CHECKED.findall(code), *_REFUSED.findall(code), *_ASSUMED.findall(text))
     return {size for _, size in found if not size.isdigit()}
 
 
 def multiples_of(fit: Fit, text: str, numbers: Mapping[str, int]) -> list[str]:
     whole, code = (_DIRECTIVE.sub("", bare(part)) for part in (text, without_host_functions(text)))
-    found = [*_CHECKED.findall(whole), *_REFUSED.findall(whole)]
+    found = [*_CHECKED.findall(whole), *_REFUSED.findall(whole), *_ASSUMED.findall(text)]
     found += [  # a rest of the division that the text treats needs no condition
         (name, size)
         for name, size in _DIVIDED.findall(code)
@@ -221,6 +224,23 @@ def multiples_of(fit: Fit, text: str, numbers: Mapping[str, int]) -> list[str]:
     ]  # a number of the text is no size of the problem
     musts = [(fit.meaning(name), int(size) if size.isdigit() else sizes.get(size, 0)) for name, size in named]
     return list(dict.fromkeys(f"{name} % {size} == 0" for name, size in musts if _is_new(fit, name, size)))
+
+
+def unguarded(fit: Fit, text: str, entries: list[dict[str, object]]) -> list[str]:
+    """A condition for each size that a launch rounds up to whole tiles, if the device code compares nothing with it."""
+    code, constants = without_host_functions(text), constants_of(text)
+    words = set(re.findall(r"[A-Za-z_]\w*", code)) - set(constants)
+    said = " ".join(str(entry[key]) for entry in entries for key in ("grid", "args"))
+    found = list[str]()
+    for name, size in dict.fromkeys(re.findall(r"ceil_div\((\w+), (\d+)\)", said)):
+        spelled = [word for word in words if fit.meaning(word) == name]
+        if spelled and not any(_is_compared(code, word) for word in spelled) and _is_new(fit, name, int(size)):
+            found.append(f"{name} % {size} == 0")
+    return found
+
+
+def _is_compared(code: str, name: str) -> bool:
+    return bool(re.search(rf"(?:[<>]=?|[=!]=)\s*{name}\b|\b{name}\s*(?:[<>%]|[=!]=)|\bmin\s*\([^;]*\b{name}\b", code))
 
 
 def _is_guarded(code: str, name: str) -> bool:

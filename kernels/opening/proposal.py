@@ -11,10 +11,12 @@ from typing import TypeGuard
 from kernels.build.plain.tokens import bare, line_of
 from kernels.core.sources import C_TYPES, function_of, parameters
 from kernels.errors import ProblemError
+from kernels.core.tensors import Role
 from kernels.opening import host
+from kernels.opening.filled import initial_of
 from kernels.opening.host import HostLaunch, host_words
 from kernels.opening.launches import OPEN, host_text
-from kernels.opening.matching import LANES, Fit, Meaning, Parameter, plain, with_dtype
+from kernels.opening.matching import LANES, Fit, Meaning, Parameter, plain, tensor_of, with_dtype
 from kernels.opening.names import Names, arguments_of, conditions_of, divisors_of
 from kernels.opening.sites import folded
 from kernels.opening.versions import versions_of
@@ -59,8 +61,10 @@ def scratch_of(
         if (lanes := LANES.get(one.c_type.rstrip("* "), 1)) > 1:
             axes, shape = [*axes, "lane"], [*shape, lanes]
         table: dict[str, object] = {"shape": shape, "axes": axes, "dtype": one.dtype or "float32"}
-        if re.search(rf"\bcudaMemset(?:Async)?\s*\(\s*{re.escape(buffer)}\s*,\s*0\b", bare(text)):
-            table["initial"] = "zero"
+        initial, filled = initial_of(text, buffer)
+        if initial:
+            table["initial"] = initial
+            found.lines.append((f"initial {name}", initial, filled))
         found.tables[name] = table
         shown = " x ".join(map(str, shape)) if size or known else "?"
         found.lines.append((f"scratch {name}", f"{shown} of {table['dtype']}", source or "its name" * bool(known)))
@@ -173,6 +177,12 @@ def propose(path: Path, text: str, fit: Fit, launches: list[HostLaunch], said: M
     if conditions:
         made.table["conditions"] = conditions
         made.lines += [("condition", entry["must"], entry["message"]) for entry in conditions]
+    for one in listed:
+        role = tensor_of(fit.shown, fit.tensors[one.name]).role if one.name in fit.tensors else None
+        initial, filled = initial_of(text, _buffer(one, launches, listed)) if role is Role.OUTPUT else ("", "")
+        if initial:
+            made.table.setdefault("initial", {})[fit.tensors[one.name]] = initial  # type: ignore[index]
+            made.lines.append((f"initial {fit.tensors[one.name]}", initial, filled))
     if scratch.tables:
         made.table["scratch"] = scratch.tables
         made.lines += scratch.lines
