@@ -12,15 +12,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from kernels.build.plain.edits import dynamic_names
-from kernels.build.plain.tokens import bare
 from kernels.core.dtypes import DTYPES
 from kernels.core.expressions import evaluate
 from kernels.core.sources import C_TYPES, function_of, parameters
 from kernels.errors import BuildError, ProblemError, WarpglassError
 from kernels.families.free.problem import is_free_name
 from kernels.opening import host
-from kernels.opening.filled import initial_of
 from kernels.opening.blocks import block_of, grids_of
+from kernels.opening.filled import initial_of
 from kernels.opening.free import FAMILY, FIT
 from kernels.opening.host import HostLaunch, constants_of, parts
 from kernels.opening.launches import host_text
