@@ -1,4 +1,4 @@
-"""Products whose sums have 16 bits, in the text of a plain kernel: mma.sync with f16 sums, and wmma fragments of half."""
+"""Products whose sums have 16 bits, in the text of a plain kernel: mma.sync with f16 sums, wmma fragments of half."""
 
 import re
 from collections.abc import Iterable
