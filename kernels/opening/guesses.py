@@ -33,6 +33,8 @@ WHOLE = ("int32", "uint32", "int64", "uint64")
 CHOSEN = {1: (1024,), 2: (64, 96), 3: (64, 96, 128)}
 """The number of sizes -> their values in a trial, so that products differ."""
 MOST_QUESTIONS = 5
+_COUNT = re.compile(r"(?:num|n)?_?(?:token|head|batch|sequence)(?:es|s)?(?:_?size)?|B|NH|nh", re.I)
+"""The names of counts, which multiply the size of a row. Their values in a trial are small."""
 TEMPLATE = {"TM": 8, "TN": 8, "BK": 8, "BM": 128, "BN": 128}
 """The usual value of a template's number by its name, else 64."""
 Trial = Callable[[str], Reach]
@@ -104,6 +106,8 @@ def _fields(guess: Guess) -> None:
     unit = max(tiles, default=1)
     values = CHOSEN.get(len(sized), tuple(16 * (n + 2) for n in range(len(sized))))
     values = tuple(unit * (n + 1) for n in range(len(sized))) if unit > 32 and len(sized) > 1 else values
+    counts = [name for name in sized if len(sized) > 2 and _COUNT.fullmatch(name)]
+    values = tuple(6 + 4 * counts.index(name) if name in counts else one for name, one in zip(sized, values))
     for name, kind in listed.items():
         field_name, answer = guess.names[name], guess.said.get(name, "")
         if kind in WHOLE and re.fullmatch(r"-?\d+", answer or "0"):
@@ -241,7 +245,8 @@ def _argument(
 ) -> object:
     given = launch.args[place] if place < len(launch.args) else ""
     if c_type.endswith("*"):
-        words = [word for word in re.findall(r"[A-Za-z_]\w*", given) if word not in _CASTS and not dtype_known(word)]
+        plain = re.sub(r"<[^<>]*>|\(\s*(?:const\s+)?\w+\s*\*+\s*\)", " ", given)  # without casts
+        words = [word for word in re.findall(r"[A-Za-z_]\w*", plain) if word not in _CASTS and not dtype_known(word)]
         memory = words[0] if words else ""
         shared = next(
             (t for (n, p), t in guess.tensors.items() if memory and guess.names.get(f"{n}:{p}") == memory), ""

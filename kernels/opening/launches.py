@@ -118,6 +118,7 @@ class _Host:
         self.names = {name for item in items(text, self.found) for name in item.names if not item.function}
         self.names |= {one.name for one in listed if one.on_device} | {*macros_of(text)}
         self.constants = constants_of(text)
+        self.types = {FLOAT, "half", "__half", "__nv_bfloat16", "double", "int"}
         self.functions = {one.name: one for one in listed if not one.on_device and not _BINDINGS.fullmatch(one.name)}
         self.sites = dict(sites(text, self.found))
         self.openers = dict[int, int]()  # the number of a closing bracket -> that of its opening one
@@ -190,6 +191,7 @@ class _Host:
             used = set[str]()
             instance = kernel_of(self._instance(entry, known, launch.line, used))
             values = (*place.values, *inner.values, *(numbers.items() if used else ()))
+            values += tuple((one, said) for one, said in known.items() if said in self.types)
             yield replace(launch, entry=instance, args=args, arms=arms, values=values, derived=bool(used))
 
     def _sizes(self, text: str, at: int, first: int) -> str:
@@ -268,6 +270,7 @@ class _Host:
         """The argument of a template of the host: of an instance or a call in the text, float first, else float."""
         calls = re.findall(rf"\b{re.escape(name)}\s*<([^<>;(){{}}]*)>\s*\(", self.text)
         given = [listed[number].strip() for one in calls if len(listed := arguments(one)) > number]
+        given = [one for one in given if one not in self._typenames(self.functions[name])]  # in a macro of calls
         return FLOAT if FLOAT in given or not given else given[0]
 
     def _given(self, at: int) -> dict[str, str]:

@@ -86,6 +86,8 @@ class Names:
     allowed: Mapping[str, tuple[object, ...]] = field(default_factory=dict)
 
     def expression(self, text: str, line: int, steps: int = MOST_STEPS) -> str | None:
+        known = self.arguments  # of a template, T may be float
+        text = re.sub(r"sizeof\s*\(\s*(\w+)\s*\)", lambda one: f"sizeof({known.get(one[1], one[1])})", text)
         words = {token.text for token in tokens(text) if re.match(r"[A-Za-z_]", token.text)}
         found = {word: self._name(word, line, steps) for word in words}
         return translated(text, {word: said for word, said in found.items() if said is not None})

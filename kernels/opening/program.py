@@ -46,6 +46,7 @@ def sources(files: Sequence[tuple[str, str]]) -> dict[str, str]:
     rows = [f"#include <{header}>" for header in first]
     rows += [
         '#include "language.h"',
+        *(f"#include <{header}>" for header in includes.brought(files)),
         *(['#include "ptx.h"'] if any(assembly.HAS_ASM.search(text) for text in made.values()) else []),
         '#include "program.h"',
         *(['#include "program_samples.h"'] if has_samples else []),
