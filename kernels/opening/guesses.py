@@ -33,7 +33,7 @@ WHOLE = ("int32", "uint32", "int64", "uint64")
 CHOSEN = {1: (1024,), 2: (64, 96), 3: (64, 96, 128)}
 """The number of sizes -> their values in a trial, so that products differ."""
 MOST_QUESTIONS = 5
-_COUNT = re.compile(r"(?:num|n)?_?(?:token|head|batch|sequence)(?:es|s)?(?:_?size)?|B|NH|nh", re.I)
+_COUNT = re.compile(r"(?:num|n)?_?(?:tokens?|heads?|batch(?:es|_?size)?|sequences?)|B|NH|nh", re.I)
 """The names of counts, which multiply the size of a row. Their values in a trial are small."""
 TEMPLATE = {"TM": 8, "TN": 8, "BK": 8, "BM": 128, "BN": 128}
 """The usual value of a template's number by its name, else 64."""
