@@ -199,21 +199,28 @@ _CHECKED = re.compile(rf"\bassert\s*\(\s*(\w+)\s*%\s*{_SIZE}\s*==\s*0")
 _REFUSED = re.compile(
     rf"\bif\s*\(\s*(\w+)\s*%\s*{_SIZE}\s*(?:!=\s*0\s*)?\)\s*\{{?\s*(?:return|exit|abort|throw|f?printf|std)\b"
 )
-_ASSUMED = re.compile(rf"(?://|\*)[^\n]*?\b(?:assum|requir|must)\w*+[^\n%]*?\b(\w+)\s*%\s*{_SIZE}\s*==\s*0")
+_ASSUMED = re.compile(rf"(?<!\w)(\w++)\s*+%\s*+{_SIZE}\s*+==\s*+0")
 _DIVIDED = re.compile(rf"\b(?<![.)\]+*-])([A-Za-z_]\w*+)\s*+/\s*+{_SIZE}\b(?!\s*[.(])")
 _WALKED = re.compile(rf"\bfor\s*\([^;]*=\s*0\s*;\s*(\w+)\s*<\s*(\w+)\s*;\s*\1\s*\+=\s*{_SIZE}\s*\)")
+
+
+def _assumed(text: str) -> list[tuple[str, str]]:
+    """(size, divisor) of the comments that assume, require or demand a multiple: // assume N % 32 == 0."""
+    said = (line for line in text.splitlines() if re.search(r"//|\*", line))
+    said = (line for line in said if re.search(r"assum|requir|must", line, re.I))
+    return [found for line in said for found in _ASSUMED.findall(line)]
 
 
 def divisors_of(text: str) -> set[str]:
     """The names by which the text requires a size to be divisible."""
     code = bare(text)
-    found = (*_CHECKED.findall(code), *_REFUSED.findall(code), *_ASSUMED.findall(text))
+    found = (*_CHECKED.findall(code), *_REFUSED.findall(code), *_assumed(text))
     return {size for _, size in found if not size.isdigit()}
 
 
 def multiples_of(fit: Fit, text: str, numbers: Mapping[str, int]) -> list[str]:
     whole, code = (_DIRECTIVE.sub("", bare(part)) for part in (text, without_host_functions(text)))
-    found = [*_CHECKED.findall(whole), *_REFUSED.findall(whole), *_ASSUMED.findall(text)]
+    found = [*_CHECKED.findall(whole), *_REFUSED.findall(whole), *_assumed(text)]
     found += [  # a rest of the division that the text treats needs no condition
         (name, size)
         for name, size in _DIVIDED.findall(code)
@@ -235,7 +242,7 @@ def unguarded(fit: Fit, text: str, entries: list[dict[str, object]]) -> list[str
     said = " ".join(str(entry[key]) for entry in entries for key in ("grid", "args"))
     found = list[str]()
     for name, size in dict.fromkeys(re.findall(r"ceil_div\((\w+), (\d+)\)", said)):
-        spelled = [word for word in words if fit.meaning(word) == name]
+        spelled = [word for word in words if fit.meaning(word) == name and not re.search(rf"\b{word}\s*\[", code)]
         if spelled and not any(_is_compared(code, word) for word in spelled) and _is_new(fit, name, int(size)):
             found.append(f"{name} % {size} == 0")
     return found

@@ -11,7 +11,7 @@ from kernels.run.wrong.found import Reason
 
 MOST_SHARE = 100.0  # of the limit: a sum of 16 bits is off by a few of its last places
 _SUMS = re.compile(
-    r"mma\.sync[\w.:\s\"\\]*?\.f16\.f16\.f16\.f16|fragment\s*<[^<>]*\baccumulator\b[^<>]*\b(?:__)?half\s*>"
+    r"mma\.sync[\w.:\s\"\\]{0,160}?\.f16\.f16\.f16\.f16|fragment\s{0,9}<[^<>]{0,80}\baccumulator\b[^<>]{0,80}\b(?:__)?half\s{0,9}>"
 )
 
 
