@@ -2,7 +2,7 @@
 const KEPT = 'warpglass-workbench-versions',
   MOST = 20, // versions
   MOST_TEXT = 600_000; // characters of all texts. A browser keeps some millions for a tab
-const WORDS = { better: '▲ better', worse: '▼ worse' };
+const WORDS = { '': '', better: '▲ better', worse: '▼ worse' };
 
 /**
  * A text that ran. changed: its first line that differs from the version before it.
@@ -36,11 +36,11 @@ export function makeVersions({ element, button }, { keptInTab, keepInTab }, { co
     hidden: true,
   });
   let copied = '';
-  const chosen = select => all.find(one => one.number === Number(select.value));
+  /** @param {HTMLSelectElement} select */
+  const chosen = select => all.find(one => one.number === Number(select.value)) ?? all[0];
+  /** @type {(select: HTMLSelectElement, which: string) => HTMLElement} */
   const edit = (select, which) =>
-    button(`Edit ${which}`, () => chosen(select) && open(chosen(select).text), {
-      title: `Puts the ${which} version into the editor`,
-    });
+    button(`Edit ${which}`, () => open(chosen(select).text), { title: `Puts the ${which} version into the editor` });
   const node = element(
     'section',
     { class: 'running versions', 'aria-label': 'Versions', hidden: true },
@@ -54,14 +54,13 @@ export function makeVersions({ element, button }, { keptInTab, keepInTab }, { co
     title: 'Shows two versions of this text side by side',
     hidden: true,
   });
-  const say = text => (said.textContent = text);
+  const say = (/** @type {string} */ text) => (said.textContent = text);
   const forget = () => {
-    turn++;
     copied = '';
     copy.hidden = true;
     result.replaceChildren();
   };
-  const titleOf = ({ number }) => `Version ${number}`;
+  const titleOf = (/** @type {Version} */ { number }) => `Version ${number}`;
 
   function list() {
     const options = () =>
@@ -82,6 +81,7 @@ export function makeVersions({ element, button }, { keptInTab, keepInTab }, { co
     shown.textContent = `Versions (${all.length})`;
     shown.hidden = all.length < 2;
   }
+  /** @param {boolean} on */
   function show(on) {
     node.hidden = !on;
     shown.setAttribute('aria-pressed', String(on));
@@ -91,16 +91,16 @@ export function makeVersions({ element, button }, { keptInTab, keepInTab }, { co
     ask();
   }
   async function ask() {
-    const [one, other] = [before, after].map(chosen),
-      nth = ++turn;
     forget();
-    turn = nth;
+    const one = chosen(before),
+      other = chosen(after),
+      nth = ++turn;
     if (one === other) return say('Choose two versions.');
     const key = `${one.number} ${other.number}`;
     say('Both versions are running.');
     const answer =
       known.get(key) ??
-      (await compare({ texts: [one.text, other.text], titles: [one, other].map(titleOf) }).catch(() => null));
+      (await compare({ texts: [one.text, other.text], titles: [titleOf(one), titleOf(other)] }).catch(() => null));
     if (nth !== turn) return;
     if (!answer || answer.error) return say(answer?.error ?? 'The server was not reached. Choose a version again.');
     known.set(key, answer);
@@ -140,6 +140,7 @@ export function makeVersions({ element, button }, { keptInTab, keepInTab }, { co
 }
 
 // The first line of a text that differs from the text before.
+/** @param {string | undefined} before @param {string} text */
 function changedLine(before, text) {
   if (before === undefined) return '';
   const [old, lines] = [before.split('\n'), text.split('\n')],
@@ -147,8 +148,9 @@ function changedLine(before, text) {
   return at < 0 ? `line ${lines.length}` : `line ${at + 1}, ${lines[at].trim().slice(0, 60)}`;
 }
 
+/** @type {(element: any, found: Comparison) => Element[]} */
 function drawn(element, { names, rows, reasons, notes, difference }) {
-  const cell = (tag, text, more = {}) => element(tag, more, text);
+  const cell = (/** @type {string} */ tag, /** @type {string} */ text, more = {}) => element(tag, more, text);
   const table = element(
     'table',
     {},
@@ -167,7 +169,7 @@ function drawn(element, { names, rows, reasons, notes, difference }) {
           element('th', { scope: 'row' }, what, ...(where ? [element('small', {}, where)] : [])),
           cell('td', before),
           cell('td', after),
-          cell('td', WORDS[judged] ?? '', { 'data-judged': judged }),
+          cell('td', WORDS[judged], { 'data-judged': judged }),
         ),
       ),
     ),
@@ -175,6 +177,7 @@ function drawn(element, { names, rows, reasons, notes, difference }) {
   const faults = reasons.flatMap((own, n) =>
     own.length ? [element('h3', {}, names[n]), element('ul', {}, ...own.map(reason => element('li', {}, reason)))] : [],
   );
+  /** @type {Record<string, string>} */
   const sign = { '+': 'added', '-': 'removed', '@': 'place' };
   const lines = difference.slice(2).map(line => element('span', { class: sign[line[0]] ?? '' }, `${line}\n`));
   return [
