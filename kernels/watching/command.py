@@ -121,4 +121,4 @@ def report(args: argparse.Namespace) -> int:
         print(args.out)
     else:
         print(text, end="")
-    return FAILED if before.error or after.error else OK
+    return OK if before.run and after.run else FAILED

@@ -62,7 +62,7 @@ class Version:
 
     @property
     def errors(self) -> tuple[OutputError, ...]:
-        """Of the first build with a wrong output, else of the first build."""
+        """The errors of the first build with a wrong output, else of the first build."""
         judged = [verdict for verdict in self.verdicts if verdict.errors]
         missed = [verdict for verdict in judged if any(not error.ok for error in verdict.errors)]
         return (missed or judged)[0].errors if judged else ()
