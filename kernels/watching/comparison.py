@@ -77,7 +77,8 @@ def compare(before: Version, after: Version) -> Comparison:
     plain = not doubt
     fair = plain and _same_items(before, after)
     rows = [_verdict(before, after), *_errors(before, after), *firsts, *_launches(before, after)]
-    rows += [*_compiled(before, after, plain), *_counts(before, after, fair), *_times(before, after, plain)]
+    rows += [*_compiled(before, after, plain), *_counts(before, after, fair)]
+    rows += [*(_moved(before, after) if firsts else ()), *_times(before, after, plain)]
     if plain and not fair:
         doubt = "The counts cover different parts of the work, so they have no verdict."
     notes = [*_covered(before, after, bool(firsts)), *([doubt] if doubt else []), *_unknown(before, after)]
@@ -213,10 +214,13 @@ def _counts(before: Version, after: Version, fair: bool) -> Iterator[Row]:
             paid = JUDGED[label]
             judged = _judged(totals[1][label] - totals[0][label], totals[1][paid] - totals[0][paid])
         yield Row(label, said, later, judged=judged)
-    moved = [version.bytes for version in (before, after) if version.run]
-    for key in sorted({key for one in moved for key in one}) if len(moved) == 2 else ():
+
+
+def _moved(before: Version, after: Version) -> Iterator[Row]:
+    """The bytes of each tensor, if they differ."""
+    for key in sorted({*before.bytes, *after.bytes}):
         tensor, space, kind = key
-        row = Row(f"bytes, {kind} {tensor}, {space}", *(f"{one.get(key, 0):,}" for one in moved))
+        row = Row(f"bytes, {kind} {tensor}, {space}", *(f"{v.bytes.get(key, 0):,}" for v in (before, after)))
         if row.differs:
             yield row
 
@@ -295,7 +299,7 @@ def markdown(found: Comparison) -> str:
         mark = "**" if row.differs else ""
         cells = (f"{mark}{_cell(row.label)}{mark}", _cell(row.before), _cell(row.after), row.judged)
         rows.append(f"| {' | '.join(cells)} |")
-    parts = [f"# {found.names[0]} and {found.names[1]}", *found.notes[:1], "\n".join(rows), *found.notes[1:]]
+    parts = [f"# {found.names[0]} and {found.names[1]}", *found.notes, "\n".join(rows)]
     for name, reasons in zip(found.names, found.reasons):
         if reasons:
             parts.append("\n".join([f"Faults of {name}:", *(f"- {_line(reason)}" for reason in reasons)]))

@@ -90,7 +90,10 @@ class Version:
         if self.error:
             return [str(self.error)]
         missed = [verdict for verdict in self.verdicts if not verdict.ok]
-        told = [one.text for one in once(e for v in missed for e in evidence_of(v.faults, v.reason)) if one.text]
+        told = list[str]()
+        for one in once(e for v in missed for e in evidence_of(v.faults, v.reason)):
+            if not any(one.text in other for other in told):  # a reason quotes its fault
+                told.append(one.text)
         return told or list(dict.fromkeys(verdict.message for verdict in missed if verdict.message))
 
     @cached_property
