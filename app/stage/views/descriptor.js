@@ -15,17 +15,20 @@ const FARTHEST = 0x3fff; // of a field
 /** @type {Record<string, [string, (right: Fields, swizzle: number) => Partial<Fields>]>} */
 const FAULTS = {
   none: ['right values', () => ({})],
-  half: ['half the stride', ({ stride }) => ({ stride: stride / 2 })],
-  swapped: ['offsets swapped', ({ stride, leading }) => ({ stride: leading, leading: stride })],
+  half: ['stride ÷ 2', ({ stride }) => ({ stride: stride / 2 })],
+  swapped: ['swapped', ({ stride, leading }) => ({ stride: leading, leading: stride })],
   bytes: [
     'no >> 4',
     ({ stride, leading }) => ({ stride: (stride * CHUNK) & FARTHEST, leading: (leading * CHUNK) & FARTHEST }),
   ],
-  type: ['another layout type', ({ type }) => ({ type: (type + 1) % 4 })],
-  start: ['start 16 bytes late', ({ start }) => ({ start: start + 1 })],
+  type: ['wrong type', ({ type }) => ({ type: (type + 1) % 4 })],
+  start: ['start + 16', ({ start }) => ({ start: start + 1 })],
 };
 const NEXT = 'next'; // the start address of the next instruction
 const EDITED = /** @type {const} */ (['stride', 'leading', 'start']);
+
+/** @type {Record<string, string>} */
+const ABOUT = { stride: 'stride', ignored: 'leading', leading: 'leading', wrong: 'stride' }; // the field of a step
 
 /** @type {Picture<pipeline.DescriptorMeta>} */
 export default function (host, { meta }, context) {
@@ -107,9 +110,11 @@ export default function (host, { meta }, context) {
     value.hidden = field === 'type';
     type.hidden = field !== 'type';
     if (field === 'type') type.value = now.fields.type;
-    else value.value = CHUNK * now.fields[/** @type {'stride'} */ (field)];
+    else if (document.activeElement !== value) value.value = bytesOf(field); // a number that is typed stays
+    meaning.textContent = `${field}: ${means()[/** @type {'stride'} */ (field)]}`;
     value.setAttribute('aria-label', `${field}: bytes`);
   }
+  const bytesOf = (/** @type {string} */ name) => CHUNK * now.fields[/** @type {'stride'} */ (name)];
   /** @type {(group: any, name: string, value: number) => void} */
   const press = (group, name, value) => {
     for (const one of group.children) one.setAttribute('aria-pressed', String(one.dataset[name] === `${value}`));
@@ -155,8 +160,8 @@ export default function (host, { meta }, context) {
       'select',
       { 'aria-label': 'A fault' },
       ...Object.entries(FAULTS).map(([name, [text]]) => element('option', { value: name }, text)),
-      element('option', { value: NEXT }, 'next instruction'),
-      element('option', { value: 'own', hidden: true }, 'your own values'),
+      element('option', { value: NEXT }, 'next start'),
+      element('option', { value: 'own', hidden: true }, 'your own'),
     ),
     chosen = element(
       'select',
@@ -173,6 +178,7 @@ export default function (host, { meta }, context) {
         element('option', { value: n }, text),
       ),
     ),
+    meaning = element('span'),
     from = element('span', { class: 'from' }, meta.rule);
   faults.onchange = () => {
     const own = right(now.which, now.swizzle);
@@ -181,8 +187,11 @@ export default function (host, { meta }, context) {
   };
   chosen.onchange = () => pick(chosen.value);
   value.oninput = () => {
-    const chunks = Math.round(Number(value.value) / CHUNK);
-    if (value.value !== '') edit({ [field]: Math.max(0, Math.min(FARTHEST, chunks)) });
+    const chunks = Number(value.value) / CHUNK;
+    if (value.value !== '' && Number.isInteger(chunks) && chunks >= 0 && chunks <= FARTHEST) edit({ [field]: chunks });
+  };
+  value.onchange = () => {
+    value.value = bytesOf(field);
   };
   type.onchange = () => edit({ type: Number(type.value) });
   function pick(/** @type {string} */ name) {
@@ -240,7 +249,7 @@ export default function (host, { meta }, context) {
         {
           ...{ operand: operand(), tile: tile(), swizzle: now.swizzle, fields: now.fields, bits: bitsOf(now.fields) },
           ...{ reads: now.reads ? found() : [], chunks: stored(tile(), now.swizzle).chunks },
-          ...{ arrows: now.arrows, means: means(), field: clock.step === last ? field : '' },
+          ...{ arrows: now.arrows, means: means(), field: now.arrows.length ? field : '' },
         },
         paint,
       ),
@@ -248,12 +257,13 @@ export default function (host, { meta }, context) {
   }
   function arrive(/** @type {string} */ why) {
     now = shows[phases[clock.step]]();
+    field = ABOUT[phases[clock.step]] ?? field;
     if (why === 'jump') glide.end();
     else glide.begin(STEP);
     settle();
   }
   view = handView(host, context, {
-    ...{ frames, controls, foot: [from], end: glide.stop, title: 'The wgmma descriptor', live: true },
+    ...{ frames, controls, foot: [meaning, from], end: glide.stop, title: 'The wgmma descriptor', live: true },
     heard: { step: (/** @type {any} */ { detail }) => arrive(detail.why) },
     kinds: DESCRIPTOR_KINDS,
     click: (/** @type {any} */ thing) => {

@@ -19,8 +19,8 @@ export const FIELDS = [
   { name: 'start', high: 13, low: 0, says: 'start address', short: 'start address' },
 ];
 const BITS = 64;
-const HUES = PALETTE.kernels;
-export const ARROWS = /** @type {const} */ ({ stride: 'stride', leading: 'leading' });
+const HUES = [0, 2, 3, 5, 6, 7, 1, 4].map(n => PALETTE.kernels[n]); // the last ones are near the colour of a fault
+const LOW = 430; // pixels: below this, an operand has one line of numbers
 
 /** Black or white, whichever reads better. @param {string} fill */
 const inkOn = fill => {
@@ -53,19 +53,21 @@ export function descriptorLayout({ width, height, em }, lines) {
   const narrow = width < 620,
     bitLines = narrow ? 2 : 1,
     bitHigh = 1.5 * em,
-    bitLine = bitHigh + 2.9 * em,
+    bitLine = bitHigh + 2.75 * em,
     bit = (width - 2) / (BITS / bitLines),
     blocks = Math.ceil(lines.length / EIGHT),
     columns = narrow ? 2 : 4,
     bands = Math.ceil(blocks / columns),
     gutter = (narrow ? 1.5 : 1.9) * em,
-    head = 1.7 * em,
-    top = bitLines * bitLine + 0.3 * em,
-    title = 1.6 * em,
-    operand = { title: 1.9 * em, h: 2.6 * em, foot: 2.9 * em },
+    low = height < LOW,
+    head = (low ? 1.6 : 2) * em,
+    bitsEnd = bitLines * bitLine + (low ? 0 : 0.5) * em,
+    title = 1.4 * em,
+    operand = { title: (low ? 1.55 : 2.1) * em, h: (low ? 1.7 : 2.8) * em, foot: (low ? 1.3 : 2.7) * em },
     below = operand.title + operand.h + operand.foot,
-    free = height - top - title - below,
-    line = Math.max(1.12 * em, Math.min(2.3 * em, (free / bands - head) / EIGHT)),
+    free = height - bitsEnd - title - below,
+    top = bitsEnd + (narrow ? below : 0), // a phone has what arrives above the tile: the tile scrolls
+    line = Math.max(12, Math.min(2.3 * em, (free / bands - head) / EIGHT)),
     band = head + EIGHT * line,
     block = (width - 2) / columns,
     chunk = (block - gutter) / EIGHT,
@@ -90,7 +92,8 @@ export function descriptorLayout({ width, height, em }, lines) {
       block,
       columns,
     },
-    ...{ lines, blocks, bands, bottom, operand, height: bottom + below },
+    ...{ lines, blocks, bands, low, height: bottom + (narrow ? 0 : below) },
+    operand: { ...operand, y: narrow ? bitsEnd : bottom },
     /** The left upper corner of the chunk at an address, or null out of sight. */
     spot(/** @type {number} */ at) {
       const n = numbers.get(Math.floor(at / LINE));
@@ -139,8 +142,8 @@ export function descriptorMarks(at, now, paint) {
   else
     made.text(
       'box is',
-      [0, at.bottom + at.operand.title + 0.4 * at.em, at.width],
-      `A box: 16 bytes, eight ${now.operand.column}s of one row. A line: 128 bytes, all 32 banks.`,
+      [0, at.operand.y + at.operand.title + 0.4 * at.em, at.width],
+      `A piece of 16 bytes: eight ${now.operand.column}s of a row. A line: 128 bytes, all 32 banks. Eight rows: one colour.`,
     );
   return made.list;
 }
@@ -191,8 +194,8 @@ function addBits(made, at, { bits, fields, means, field, reads, tile, swizzle },
 function addMemory(made, at, { operand, swizzle, chunks, reads }, paint) {
   const { em, line, chunk, narrow } = at,
     paper = rgb(paint.background),
-    long = `Shared memory: ${operand.name} in rows of ${swizzle || CHUNK} bytes`,
-    more = `a number: the ${operand.row} of 16 bytes`;
+    long = `Shared memory: ${operand.name}, ${operand.rows} × ${operand.columns}, in rows of ${swizzle || CHUNK} bytes`,
+    more = `a box: a piece of 16 bytes, with its ${operand.row}`;
   made.text('memory is', [0, at.top + 1.05 * em], long, { bold: true });
   if (!narrow)
     made.text('number is', [widest([long], `600 ${em}px ${paint.font}`) + 1.2 * em, at.top + 1.05 * em], more, {
@@ -204,25 +207,34 @@ function addMemory(made, at, { operand, swizzle, chunks, reads }, paint) {
       follows = which && at.lines[EIGHT * which] === at.lines[EIGHT * which - 1] + 1;
     if (!spot) continue;
     const says = `${which && !follows ? '… ' : ''}byte ${figure(first)}`;
-    made.text(`block ${which}`, [spot.left + at.gutter, spot.y - 0.35 * em], says, {
-      ...{ size: Math.max(12, 0.9 * em), fill: blend(rgb(paint.text), paper, 0.8) },
+    made.text(`block ${which}`, [spot.left + at.gutter, spot.y - 0.55 * em], says, {
+      ...{ size: Math.min(em, Math.max(12, 0.9 * em)), fill: blend(rgb(paint.text), paper, 0.8) },
+    });
+  }
+  for (const [n, number] of at.lines.entries()) {
+    const spot = at.spot(LINE * number);
+    if (!spot || n % EIGHT === 0 || at.lines[n - 1] === number - 1) continue;
+    made.add(`gap ${n}`, 'line', [spot.x, spot.y - 0.5, EIGHT * chunk, 0], {
+      stroke: paint.text,
+      width: 2,
+      dash: [3, 3],
     });
   }
   const by = new Map(); // address -> what is read there
   for (const read of reads) by.set(read.at, [...(by.get(read.at) ?? []), read]);
-  const two = widest(['63·15'], `${0.9 * em}px ${paint.font}`) < chunk - 4;
+  const two = widest(['63·15'], `600 ${em}px ${paint.font}`) < chunk - 4;
   for (const { row, unit, at: place } of chunks) {
     const spot = at.spot(place),
       own = by.get(place) ?? [],
       wrong = own.some((/** @type {any} */ one) => !one.right),
       hue = HUES[Math.floor(row / EIGHT) % HUES.length],
-      fill = blend(rgb(hue), paper, own.length ? 1 : reads.length ? 0.28 : 0.75);
+      fill = blend(rgb(hue), paper, own.length ? 0.85 : reads.length ? 0.25 : 0.6);
     if (!spot) continue;
     const says = own.map((/** @type {any} */ one) =>
       one.right ? 'read, right' : `read as ${chunkSaid(operand, { row: one.outer, unit: one.unit })}: wrong`,
     );
     made.add(`chunk ${row} ${unit}`, 'chunk', [spot.x, spot.y, chunk - 1, line - 1], {
-      ...{ fill, ink: inkOn(fill), text: two ? `${row}·${unit}` : `${row}`, size: Math.min(0.9 * em, 0.86 * line) },
+      ...{ fill, ink: inkOn(fill), text: two ? `${row}·${unit}` : `${row}`, size: Math.min(em, 0.98 * line) },
       ...{ read: own.length > 0, wrong, ease: 'both', datum: { row, unit } },
       tip: [
         `${chunkSaid(operand, { row, unit })}\nbytes ${figure(place)} to ${figure(place + CHUNK - 1)}`,
@@ -239,31 +251,15 @@ function addArrow(made, at, { fields }, name, n, paint) {
     end = at.spot(CHUNK * (fields.start + fields[name])),
     colour = colourOf(name, paint);
   if (!start || !end || !fields[name]) return;
-  const lane = (0.32 + 0.3 * n) * gutter, // of each arrow in the gutter
-    [y0, y1] = [start.y + (0.35 + 0.3 * n) * line, end.y + (0.4 + 0.2 * n) * line],
-    [x0, x1] = [start.left + gutter, end.x],
-    near = start.which === end.which,
-    over = Math.min(start.y, end.y) - (n ? 1.32 : 0.18) * em, // above the lines of the upper block
-    points = near
-      ? [
-          [x0, y0],
-          [start.left + lane, y0],
-          [start.left + lane, y1],
-          [x1, y1],
-        ]
-      : [
-          [x0, y0],
-          [start.left + lane, y0],
-          [start.left + lane, start.y - (n ? 1.32 : 0.18) * em],
-          [end.left + lane, start.y - (n ? 1.32 : 0.18) * em],
-          [end.left + lane, y1],
-          [x1, y1],
-        ];
-  void over;
+  const lane = (0.3 + 0.3 * n) * gutter, // of each arrow in the gutter
+    [y0, y1] = [start.y + (0.3 + 0.4 * n) * line, end.y + (0.5 + 0.2 * n) * line],
+    over = start.y - (n ? 1.42 : 0.2) * em, // above or below the number of the byte
+    [out, back] = [start.left + lane, end.left + lane],
+    way = start.left === end.left ? [out, y1] : [out, over, back, over, back, y1],
+    points = [[start.x, y0], [out, y0], ...way.flatMap((x, i) => (i % 2 ? [] : [[x, way[i + 1]]])), [end.x, y1]];
   made.add(`${name} arrow back`, 'way', null, { points, stroke: paint.background, width: 6, head: 0.5 * em });
-  made.add(`${name} arrow`, 'way', null, {
-    ...{ points, stroke: colour, width: 3, head: 0.42 * em },
-  });
+  made.add(`${name} arrow`, 'way', null, { points, stroke: colour, width: 3, head: 0.42 * em });
+  made.add(`${name} arrow start`, 'dot', [start.x - 4, y0 - 4, 8, 8], { fill: colour });
 }
 
 /** @param {Marks} made @param {Layout} at @param {Now} now @param {Paint} paint */
@@ -274,24 +270,29 @@ function addOperand(made, at, { operand, tile, reads }, paint) {
     wide = tile.turned ? ACROSS / operand.outer : 1, // chunks of a row side by side
     group = tile.turned ? 1 : EIGHT, // rows with one text
     down = units / wide,
-    y = at.bottom + at.operand.title,
+    y = at.operand.y + at.operand.title,
     cell = { w: (at.width - 2) / ACROSS, h: at.operand.h / down },
     wrong = reads.filter(({ right }) => !right).length;
-  made.text('operand is', [0, at.bottom + 1.35 * em], narrow ? 'What arrives' : 'What the tensor cores get', {
-    bold: true,
-  });
+  made.text(
+    'operand is',
+    [0, at.operand.y + 1.35 * em],
+    `${narrow ? 'What arrives' : 'What the tensor cores get'}: ${at.low ? '' : 'place and '}${operand.row}`,
+    {
+      bold: true,
+    },
+  );
   made.text(
     'operand right',
-    [at.width - 4, at.bottom + 1.35 * em],
+    [at.width - 4, at.operand.y + 1.35 * em],
     wrong ? `${figure(wrong)} of ${figure(reads.length)} wrong` : `all ${figure(reads.length)} right`,
     { align: 'right', bold: true, fill: wrong ? PALETTE.wrong : paint.text },
   );
-  for (const { outer, unit, holds, right } of reads) {
+  for (const { outer, unit, holds } of reads) {
     const hue = holds ? HUES[Math.floor(holds.row / EIGHT) % HUES.length] : paint.panel,
-      fill = blend(rgb(hue), paper, 1),
+      fill = blend(rgb(hue), paper, 0.85),
       x = (outer * wide + (unit % wide)) * cell.w;
     made.add(`got ${outer} ${unit}`, 'chunk', [x, y + Math.floor(unit / wide) * cell.h, cell.w - 1, cell.h - 1], {
-      ...{ fill, ink: inkOn(fill), text: '', size: em, read: false, wrong: !right },
+      ...{ fill, ink: inkOn(fill), text: '', size: em, read: false, wrong: false },
       datum: { outer, unit },
       tip: `${chunkSaid(operand, { row: outer, unit })}\ngets ${holds ? chunkSaid(operand, holds) : 'bytes outside the tile'}`,
     });
@@ -302,25 +303,32 @@ function addOperand(made, at, { operand, tile, reads }, paint) {
       bad = own.some(({ right }) => !right),
       middle = (first + group / 2) * wide * cell.w,
       place = [middle, y + at.operand.h + 1.15 * em, group * wide * cell.w];
-    made.text(`place ${first}`, /** @type {any} */ (place), spread([first, first + group - 1]), { align: 'center' });
+    if (bad)
+      made.rect(`bad ${first}`, [first * wide * cell.w, y, group * wide * cell.w - 1, at.operand.h - 1], {
+        ...{ stroke: PALETTE.wrong, width: 2.5 },
+      });
+    if (!at.low)
+      made.text(`place ${first}`, /** @type {any} */ (place), spread([first, first + group - 1]), { align: 'center' });
     made.text(
       `gets ${first}`,
-      [middle, place[1] + 1.25 * em, place[2]],
-      rows.length ? `${bad ? '← ' : '← '}${spread(rows)}` : 'none',
-      { align: 'center', bold: true, fill: bad ? PALETTE.wrong : paint.text },
+      [middle, place[1] + (at.low ? 0 : 1.25 * em), place[2]],
+      `${bad ? '← ' : ''}${rows.length ? spread(rows) : 'none'}`,
+      {
+        ...{ align: 'center', bold: true, fill: bad ? PALETTE.wrong : paint.text },
+      },
     );
   }
 }
 
 /** @type {import('../core/kinds.js').Kinds} */
 export const DESCRIPTOR_KINDS = {
-  // 16 bytes. read: an edge. wrong: a cross.
+  // 16 bytes. read: an edge. wrong: an edge and, with a text, a corner.
   chunk(g, { rect: [x, y, w, h], fill, ink, text, size, read, wrong }, paint) {
     g.fillStyle = fill;
     g.fillRect(x, y, w, h);
     if (read || wrong) {
       g.strokeStyle = wrong ? PALETTE.wrong : paint.text;
-      g.lineWidth = wrong ? 2 : 1.5;
+      g.lineWidth = wrong ? 2.5 : 1.5;
       g.strokeRect(x + 1, y + 1, w - 2, h - 2);
     }
     if (text) {
@@ -329,12 +337,12 @@ export const DESCRIPTOR_KINDS = {
       g.textAlign = 'center';
       g.fillText(text, x + w / 2, y + h / 2 + 0.35 * size, w);
     }
-    if (!wrong) return;
-    g.strokeStyle = ink;
-    g.lineWidth = 1.4;
+    if (!wrong || !text) return;
+    g.fillStyle = ink;
     g.beginPath();
-    g.moveTo(x + 2, y + 2);
-    g.lineTo(x + w - 2, y + h - 2);
-    g.stroke();
+    g.moveTo(x + w, y);
+    g.lineTo(x + w - 0.45 * h, y);
+    g.lineTo(x + w, y + 0.45 * h);
+    g.fill();
   },
 };

@@ -83,11 +83,10 @@ def views(story: BlockStory) -> list[stage.View]:
 def operand(request: Request, part: str) -> tuple[DescriptorOperand | None, int]:
     """The tile of a part and its swizzle in bytes: rows of the box of its copy, and all dims of a head. (None, 0)
     without such a tile."""
-    tensors = {at: axes.tensors(request)[symbol] for symbol, at in picture.places(request).items()}
+    tensor = picture.tensor_at(request, part)
     maps = [arg for launch in request.plan.launches for arg in launch.args if isinstance(arg, TensorMap)]
-    tensor = tensors.get(part)
-    found = next((one for one in maps if tensor and one.tensor == tensor.name), None)
-    if not found or not tensor or not found.swizzle or tensor.itemsize != 2:
+    found = next((one for one in maps if one.tensor == tensor.name), None)
+    if not found or not found.swizzle or tensor.itemsize != 2:
         return None, 0
     row, column = picture.plane(tensor)
     box = dict(zip(found.axes or tensor.axes, found.box))

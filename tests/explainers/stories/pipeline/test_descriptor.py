@@ -1,4 +1,4 @@
-"""The picture `descriptor`: its rule against the products of the CPU shim and against NumPy's layouts, and its tiles."""
+"""The picture `descriptor`: its rule against the products of the CPU shim and against NumPy's layouts; its tiles."""
 
 import random
 
@@ -76,7 +76,9 @@ def products(cases):
 def test_the_rule_reads_what_the_shim_reads():
     asked = [random_case(number) for number in range(CASES)]
     cases = list(zip(asked, applied("descriptor", asked), strict=True))
-    for (fields, turned, *_), found, chunks in ((*case, read) for case, read in zip(cases, products(cases), strict=True)):
+    for (fields, turned, *_), found, chunks in (
+        (*case, read) for case, read in zip(cases, products(cases), strict=True)
+    ):
         places = np.array(found["places"]) // 16
         due = np.repeat(places if turned else places.T, 8, axis=1 if turned else 0)
         np.testing.assert_array_equal(chunks, due, err_msg=f"{fields}, turned {turned}")
@@ -94,8 +96,8 @@ TILES = [  # rows, dims, turned, chunks of an instruction
 
 
 def layout(rows, columns, swizzle):
-    """Where the 16-byte chunks [row, chunk] of a tile are: panels of `swizzle` bytes of each row, one after another, and
-    the chunks of a line of 128 bytes exchanged as the bits of its number say."""
+    """Where the 16-byte chunks [row, chunk] of a tile are: panels of `swizzle` bytes of each row, one after another,
+    with the chunks of a line of 128 bytes exchanged as the bits of its number say."""
     row, unit = np.indices((rows, columns // 8))
     per = max(1, swizzle // 16)
     place = (unit // per * rows + row) * per + unit % per
@@ -126,8 +128,8 @@ def test_the_right_fields_read_each_instruction_of_every_tile_swizzle_and_order(
 
 def test_the_offsets_are_those_of_the_isa(operands):
     """PTX ISA, strides of wgmma operands: K-major without a swizzle has the second 16 bytes of a row at the leading
-    offset. With one, it ignores the leading offset. MN-major without a swizzle has the next 8 columns at the stride offset,
-    and the next eight rows of the sum at the leading offset. With one, it has them the other way round."""
+    offset. With one, it ignores the leading offset. MN-major without a swizzle has the next 8 columns at the stride
+    offset, and the next eight rows of the sum at the leading offset. With one, it has them the other way round."""
     for rows, columns, turned, swizzle, _, _, found in operands:
         wide = swizzle or 16
         panel, eight = rows * wide, 8 * wide
@@ -177,8 +179,8 @@ def test_the_steps_light_the_lines_that_make_descriptors(story):
 
 def test_its_sentences_are_headlines(story):
     (view,) = descriptor.views(story)
-    assert max(len(frame["sentence"].split()) for frame in view.meta["frames"]) <= 14
-    assert max(len(text.split()) for text in view.meta["words"].values()) <= 14
+    assert max(len(frame["sentence"].split()) for frame in view.meta["frames"]) <= 12
+    assert max(len(text.split()) for text in view.meta["words"].values()) <= 12
 
 
 @pytest.mark.parametrize("name", ["08_pipeline", "backward_5_hopper"])
