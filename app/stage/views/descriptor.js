@@ -1,5 +1,5 @@
-// A wgmma descriptor under a hand: the reader changes the swizzle, the operand or a field, or drags an arrow, and sees the
-// chunks that the tensor cores read. All of it follows from descriptor_rule.js, and is called modelled.
+// A wgmma descriptor under a hand: the reader changes the swizzle, the operand or a field, or drags an arrow, and sees
+// the chunks that the tensor cores read. All of it follows from descriptor_rule.js, and is called modelled.
 import { filled } from '../core/follow.js';
 import { makeGlide } from '../core/glide.js';
 import { handView, pull } from '../core/hand.js';
@@ -12,6 +12,7 @@ const STEP = 900, // ms to another step
 const DEEPEST = 16; // numbers of the sum in an instruction
 const FARTHEST = 0x3fff; // of a field
 /** @typedef {import('./descriptor_rule.js').Fields} Fields */
+/** @typedef {'stride' | 'leading'} Arrow */
 /** @type {Record<string, [string, (right: Fields, swizzle: number) => Partial<Fields>]>} */
 const FAULTS = {
   none: ['right values', () => ({})],
@@ -36,7 +37,9 @@ export default function (host, { meta }, context) {
     { clock } = context,
     last = frames.length - 1,
     tiles = operands.map(({ rows, columns, turned }) => ({ rows, units: (2 * columns) / CHUNK, turned }));
-  /** @typedef {{which: number, swizzle: number, fields: Fields, reads: boolean, arrows: ('stride' | 'leading')[], touched: boolean}} State */
+  /**
+   * @typedef {{which: number, swizzle: number, fields: Fields, reads: boolean, arrows: Arrow[], touched: boolean}} State
+   */
   const right = (/** @type {number} */ which, swizzle = meta.swizzle, step = 0) =>
     fieldsOf(tiles[which], swizzle, step);
   const arrowsOf = (/** @type {number} */ which, /** @type {number} */ swizzle) =>

@@ -1,5 +1,5 @@
-// The picture of a wgmma descriptor, as marks: its 64 bits, the stored tile in the order of memory with an arrow for each
-// offset, and the chunks that arrive. A chunk keeps its name, so it moves to its place under another swizzle.
+// The picture of a wgmma descriptor, as marks: its 64 bits, the stored tile in the order of memory with an arrow for
+// each offset, and the chunks that arrive. A chunk keeps its name, so it moves to its place under another swizzle.
 import { Marks } from '../core/kinds.js';
 import { PALETTE, blend, figure, rgb, widest } from '../core/paint.js';
 import { CHUNK, leads, placeOf } from './descriptor_rule.js';
@@ -48,7 +48,10 @@ export function stored(tile, swizzle) {
   return { chunks, lines };
 }
 
-/** @param {{width: number, height: number, em: number}} size @param {number[]} lines numbers of the lines of memory in sight */
+/**
+ * @param {{width: number, height: number, em: number}} size
+ * @param {number[]} lines numbers of the lines of memory in sight
+ */
 export function descriptorLayout({ width, height, em }, lines) {
   const narrow = width < 620,
     bitLines = narrow ? 2 : 1,
@@ -143,7 +146,7 @@ export function descriptorMarks(at, now, paint) {
     made.text(
       'box is',
       [0, at.operand.y + at.operand.title + 0.4 * at.em, at.width],
-      `A piece of 16 bytes: eight ${now.operand.column}s of a row. A line: 128 bytes, all 32 banks. Eight rows: one colour.`,
+      `A piece: 16 bytes, eight ${now.operand.column}s of a row. A line: 128 bytes, all 32 banks. A colour: 8 rows.`,
     );
   return made.list;
 }
@@ -194,7 +197,8 @@ function addBits(made, at, { bits, fields, means, field, reads, tile, swizzle },
 function addMemory(made, at, { operand, swizzle, chunks, reads }, paint) {
   const { em, line, chunk, narrow } = at,
     paper = rgb(paint.background),
-    long = `Shared memory: ${operand.name}, ${operand.rows} × ${operand.columns}, in rows of ${swizzle || CHUNK} bytes`,
+    { name, rows, columns } = operand,
+    long = `Shared memory: ${name}, ${rows} × ${columns}, in rows of ${swizzle || CHUNK} bytes`,
     more = `a box: a piece of 16 bytes, with its ${operand.row}`;
   made.text('memory is', [0, at.top + 1.05 * em], long, { bold: true });
   if (!narrow)
@@ -290,11 +294,12 @@ function addOperand(made, at, { operand, tile, reads }, paint) {
   for (const { outer, unit, holds } of reads) {
     const hue = holds ? HUES[Math.floor(holds.row / EIGHT) % HUES.length] : paint.panel,
       fill = blend(rgb(hue), paper, 0.85),
-      x = (outer * wide + (unit % wide)) * cell.w;
+      x = (outer * wide + (unit % wide)) * cell.w,
+      gets = holds ? chunkSaid(operand, holds) : 'bytes outside the tile';
     made.add(`got ${outer} ${unit}`, 'chunk', [x, y + Math.floor(unit / wide) * cell.h, cell.w - 1, cell.h - 1], {
       ...{ fill, ink: inkOn(fill), text: '', size: em, read: false, wrong: false },
       datum: { outer, unit },
-      tip: `${chunkSaid(operand, { row: outer, unit })}\ngets ${holds ? chunkSaid(operand, holds) : 'bytes outside the tile'}`,
+      tip: `${chunkSaid(operand, { row: outer, unit })}\ngets ${gets}`,
     });
   }
   for (let first = 0; first < operand.outer; first += group) {

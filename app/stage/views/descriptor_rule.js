@@ -1,5 +1,5 @@
-// The rule of a wgmma descriptor: where an operand of 16-bit numbers is in shared memory, and which 16 bytes (chunks) the
-// tensor cores read for a descriptor. It has no DOM. A test compares it with the products of the CPU shim
+// The rule of a wgmma descriptor: where an operand of 16-bit numbers is in shared memory, and which 16 bytes (chunks)
+// the tensor cores read for a descriptor. It has no DOM. A test compares it with the products of the CPU shim
 // (kernels/device/simt/cuda/products.h), and its fields with kernels/device/hopper.cuh.
 export const CHUNK = 16; // bytes: eight numbers
 const EIGHT = 8; // rows of a group
@@ -23,7 +23,10 @@ export const swizzled = (at, swizzle) => (swizzle ? at ^ (((at >> 7) & (swizzle 
 /** Chunks of a row of a panel. A panel has as many bytes of each row as the swizzle. */
 const unitsOf = (/** @type {number} */ swizzle) => Math.max(1, swizzle / CHUNK);
 
-/** Where a chunk of the tile is, in bytes: panel by panel. @param {Tile} tile @param {number} swizzle @param {number} row @param {number} unit */
+/**
+ * Where a chunk of the tile is, in bytes: panel by panel.
+ * @type {(tile: Tile, swizzle: number, row: number, unit: number) => number}
+ */
 export function placeOf({ rows }, swizzle, row, unit) {
   const units = unitsOf(swizzle),
     panel = Math.floor(unit / units);
@@ -48,7 +51,10 @@ export function fieldsOf(tile, swizzle, step = 0) {
   return { start, leading: leads(tile, swizzle) ? panel : 1, stride: group, type };
 }
 
-/** The address that the tensor cores read. @param {Fields} fields @param {boolean} turned @param {number} outer @param {number} unit */
+/**
+ * The address that the tensor cores read.
+ * @type {(fields: Fields, turned: boolean, outer: number, unit: number) => number}
+ */
 export function readPlace(fields, turned, outer, unit) {
   const [start, leading, stride] = [fields.start, fields.leading, fields.stride].map(field => CHUNK * (field & FIELD)),
     swizzle = TYPES[fields.type],
@@ -78,7 +84,10 @@ export function reads(tile, swizzle, fields, outer) {
   ).flat();
 }
 
-/** The later instruction of the sum that these chunks are for, 0 for the first one, or -1. @param {Tile} tile @param {Read[]} found */
+/**
+ * The later instruction of the sum that these chunks are for, 0 for the first one, or -1.
+ * @type {(tile: Tile, found: Read[]) => number}
+ */
 export function stepOf({ turned }, found) {
   const [{ holds }] = found;
   if (!holds) return -1;

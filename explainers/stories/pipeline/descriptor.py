@@ -91,10 +91,16 @@ def operand(request: Request, part: str) -> tuple[DescriptorOperand | None, int]
     row, column = picture.plane(tensor)
     box = dict(zip(found.axes or tensor.axes, found.box))
     turned = PARTS[part]
-    return {
-        **{"name": part, "row": row, "column": column, "turned": turned, "outer": OUTER[turned]},
-        **{"rows": box[row], "columns": axes.length(tensor, column)},
-    }, found.swizzle
+    tile: DescriptorOperand = {
+        "name": part,
+        "row": row,
+        "column": column,
+        "rows": box[row],
+        "columns": axes.length(tensor, column),
+        "turned": turned,
+        "outer": OUTER[turned],
+    }
+    return tile, found.swizzle
 
 
 def lines(request: Request) -> dict[str, int]:
