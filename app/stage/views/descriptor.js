@@ -38,7 +38,8 @@ export default function (host, { meta }, context) {
     last = frames.length - 1,
     tiles = operands.map(({ rows, columns, turned }) => ({ rows, units: (2 * columns) / CHUNK, turned }));
   /**
-   * @typedef {{which: number, swizzle: number, fields: Fields, reads: boolean, arrows: Arrow[], touched: boolean}} State
+   * @typedef {{which: number, swizzle: number, fields: Fields, reads: boolean, arrows: Arrow[],
+   *   touched: boolean}} State
    */
   const right = (/** @type {number} */ which, swizzle = meta.swizzle, step = 0) =>
     fieldsOf(tiles[which], swizzle, step);

@@ -280,7 +280,7 @@ function addOperand(made, at, { operand, tile, reads }, paint) {
   made.text(
     'operand is',
     [0, at.operand.y + 1.35 * em],
-    `${narrow ? 'What arrives' : 'What the tensor cores get'}: ${at.low ? '' : 'place and '}${operand.row}`,
+    `${narrow ? 'What arrives' : 'The tensor cores get'}: ${at.low ? '' : 'place and '}${operand.row}`,
     {
       bold: true,
     },
