@@ -39,10 +39,7 @@ def host_words(text: str) -> set[str]:
 
 
 _INDEX = re.compile(r"\b(\w++)\s*+=\s*+blockIdx\.([xyz])\s*+(?:\*\s*([\w.]+|\([^()]*\)))?")
-_STEP = re.compile(r"blockIdx\.[xyz]\s*\*\s*(\w+)\s*\+\s*threadIdx\.([xyz])\s*[;,)]")
-_BOUND = re.compile(r"__launch_bounds__\s*\(\s*(\w+)")
 TWO = re.compile(r"blockIdx\.([xyz])\s*\*\s*gridDim\.([xyz])\s*\+\s*blockIdx\.\2")
-USUAL_THREADS = "128"
 ANY_BLOCKS = "4"  # of a loop over the grid
 Meaning = Callable[[str], str | None]
 
@@ -54,19 +51,6 @@ def body_of(text: str, kernel: str) -> str:
         if function.name == kernel and function.is_kernel:
             return bare(text)[found[function.first].start : found[function.last].end]
     return ""
-
-
-def block_of(body: str, number: Meaning) -> list[str]:
-    """The sizes of a block: of __launch_bounds__, an index blockIdx.x * TILE + threadIdx.x, or USUAL_THREADS."""
-    if bound := _BOUND.search(body):
-        return [number(bound[1]) or USUAL_THREADS]
-    for name in re.findall(r"\b(\w++)\s*+=\s*+blockDim\.x\b", body):
-        if size := number(name):
-            return [size]
-    sizes = {axis: known for step, axis in _STEP.findall(body) if step != "blockDim" and (known := number(step))}
-    if not sizes:
-        return ["16", "16"] if "threadIdx.y" in body else [USUAL_THREADS]
-    return [sizes.get(axis, "32" if axis == "x" else "1") for axis in "xyz" if axis <= max(sizes)]
 
 
 def grid_of(body: str, block: list[str], meaning: Meaning) -> list[str] | None:

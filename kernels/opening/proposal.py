@@ -12,6 +12,7 @@ from kernels.build.plain.tokens import bare, line_of
 from kernels.core.sources import C_TYPES, function_of, parameters
 from kernels.errors import ProblemError
 from kernels.opening import host
+from kernels.opening.blocks import ANY_SIZE, GUESS, NO_SIZE, block_of
 from kernels.opening.host import HostLaunch, host_words
 from kernels.opening.launches import OPEN, host_text
 from kernels.opening.matching import LANES, Fit, Meaning, Parameter, plain, with_dtype
@@ -189,6 +190,9 @@ def words_of(path: Path, family: str) -> dict[str, object]:
     }
 
 
+_WARPS = re.compile(r"threadIdx\.x\s*(?:[/%&]|>>)\s*\w+")  # a block of any number of warps
+
+
 def _by_queries(fit: Fit, grid: object) -> bool:
     """Whether the blocks of a grid divide the queries in x, and nothing but heads elsewhere."""
     queries = dict(fit.shown.intermediates.get("m", ())).get("query", "")
@@ -271,9 +275,11 @@ def _sizes(text: str, launch: HostLaunch, names: Names, said: Mapping[str, str])
         def number(one: str) -> str | None:
             return names.expression(one, LAST_LINE)
 
-        block = host.block_of(body, number)
-        grid = host.grid_of(body, block, number)
-        found = {"grid": grid, "block": block}
+        block, source, _ = block_of(body, number)
+        if source in (ANY_SIZE, NO_SIZE):
+            block = GUESS if len(block) == 1 else block
+        is_open = source == NO_SIZE and not _WARPS.search(body)
+        found = {"grid": host.grid_of(body, block, number), "block": None if is_open else block}
     return {key: host.parts(said[key]) if key in said else found[key] for key in found}
 
 
