@@ -24,6 +24,7 @@ the web process a few milliseconds and no rerun. Workers do all work (bundles.py
 
 import asyncio
 import contextlib
+import gzip
 import json
 import re
 import threading
@@ -41,6 +42,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
+from app import one_page
 from app.classroom import access
 from app.classroom import routes as classroom
 from app.guards import audit, browsers
@@ -181,6 +183,21 @@ async def _kept(request: Request, gone: str, headers: dict[str, str]) -> Respons
     return Response(data, media_type="application/octet-stream", headers=headers)
 
 
+async def saved_page(request: Request) -> Response:
+    """A bundle as one file that steps without a server (app/one_page.py)."""
+    said = request.query_params
+    story, step, picture = STORIES.get(said.get("story", "")), said.get("step", "0"), said.get("picture", "")
+    data = await run_in_threadpool(disk.read, request.path_params["name"])
+    if data is None or not story:
+        return Response("This bundle is not kept any more. Load the page anew, and save again.", 404)
+    if not re.fullmatch(r"\d{1,7}", step) or not re.fullmatch(r"[\w-]{0,80}", picture):
+        return Response("step is a whole number from 0, and picture the name of one.", 400)
+    state = {"step": int(step), **({"picture": picture} if picture else {})}
+    text = await run_in_threadpool(one_page.page, gzip.decompress(data), f"{story.title} - Warpglass", state)
+    named = f"attachment; filename=warpglass-{said['story']}-{int(step) + 1}.html"
+    return Response(text, media_type="text/html", headers={"content-disposition": named})
+
+
 @ours
 async def stop(request: Request) -> Response:
     said = request.query_params
@@ -284,6 +301,7 @@ def routes(base: str, sessions: Callable[[], int] = lambda: 0, site: str = "") -
         Route(f"{base}/wg/near", searching.near),
         Route(f"{base}/wg/bundle/{{name}}", bundle),
         Route(f"{base}/wg/file/{{name}}/{{file}}", file),
+        Route(f"{base}/wg/page/{{name}}", saved_page),
         Route(f"{base}/wg/stop", stop, methods=["POST"]),
         Route(f"{base}/wg/measure", measured),
         Route(f"{base}/wg/measure", measure, methods=["POST"]),

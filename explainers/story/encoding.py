@@ -22,10 +22,20 @@ MAGIC = b"WGST"
 def encode(stage: object) -> bytes:
     """A Stage, or the blocks of a tab, as bytes."""
     columns: dict[bytes, int] = {}
-    text = json.dumps(plain(_as_dict(stage), columns), separators=(",", ":")).encode()
-    padding = b" " * (-(len(text) + 8) % 4)
-    text += padding
-    return MAGIC + len(text).to_bytes(4, "little") + text + b"".join(columns)
+    return _joined(plain(_as_dict(stage), columns), b"".join(columns))
+
+
+def _joined(value: object, columns: bytes) -> bytes:
+    text = json.dumps(value, separators=(",", ":")).encode()
+    text += b" " * (-(len(text) + 8) % 4)
+    return MAGIC + len(text).to_bytes(4, "little") + text + columns
+
+
+def without_server(data: bytes) -> bytes:
+    """An encoded Stage without what a server makes later: the tabs without blocks, and the blocks under the summary."""
+    end = 8 + int.from_bytes(data[4:8], "little")
+    content = json.loads(data[8:end])
+    return _joined({**content, "tabs": [tab for tab in content["tabs"] if tab.get("blocks")], "lead": ""}, data[end:])
 
 
 def decode(data: bytes) -> Any:

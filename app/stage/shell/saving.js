@@ -1,6 +1,7 @@
 // A moment to take along: as a link, as an iframe, as an image, on paper.
 import { embedCode } from './embed.js';
 import { drawMoment, makePrint, savePng } from './image.js';
+import { element } from '../core/paint.js';
 
 async function copy(/** @type {string} */ text) {
   try {
@@ -42,6 +43,18 @@ export class Saving {
     } catch (error) {
       return error.message;
     }
+  }
+
+  // One file with this stage: app/one_page.py.
+  savePage() {
+    const { root, stage, story, base } = this.app;
+    if (!stage.content || root.matches('.asking, .stale')) return 'Wait until it is shown';
+    if (root.matches('.site')) return 'Run python -m app.one_page on your machine';
+    const { bundle, step, picture } = stage.state,
+      query = new URLSearchParams({ story: story.path, step: String(step ?? 0), picture: picture ?? '' });
+    const link = element('a', { href: `${base}/wg/page/${bundle}?${query}`, download: '' });
+    link.click();
+    return 'Saved';
   }
 
   // What a question veils is left out.

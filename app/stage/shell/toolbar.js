@@ -47,7 +47,7 @@ export function makeToolbar(app) {
     about,
     more,
     copy,
-    makeMenu('\u25be', 'Embed code, image, print', [
+    makeMenu('\u25be', 'Embed code, image, page, print', [
       {
         label: 'Copy embed code',
         title: 'An iframe of this moment, for slides',
@@ -59,6 +59,12 @@ export function makeToolbar(app) {
         title: 'An image of what stands on the stage',
         stays: true,
         onClick: () => app.saving.savePicture(),
+      },
+      {
+        label: 'Save as a page',
+        title: 'One file that steps without a network',
+        stays: true,
+        onClick: () => app.saving.savePage(),
       },
       { label: 'Print', title: 'This moment on one page', onClick: () => print() },
     ]),
