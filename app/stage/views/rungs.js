@@ -148,8 +148,8 @@ export default function (host, { meta }, context) {
       font = getComputedStyle(host).getPropertyValue('--st-font').trim() || 'sans-serif';
       return Math.max(...shown.map((_, step) => rungsHeight(size, meta, now(step))));
     },
-    marks(/** @type {{paint: Paint, height: number}} */ { paint, height }) {
-      return rungsMarks({ ...size, height }, meta, now(), paint, wide);
+    marks(/** @type {{paint: Paint}} */ { paint }) {
+      return rungsMarks(size, meta, now(), paint, wide);
     },
     label(/** @type {number} */ step) {
       const { problem, seen } = now(),

@@ -8,11 +8,12 @@ import { wrapped } from '../core/wrapped.js';
 import { addChange } from './rungs_change.js';
 
 const NARROW = 600; // pixels
-const LEAST = 1.45; // em: a row of the list of speeds
+const LEAST = 1.22; // em: a row of the list of speeds
 const TALLEST = 2.6;
 const STRIP = 8.4; // em: the ladder, at least
 const SHARE = 0.32; // of the height: the ladder where there is room
-const CHIP = 3; // em: a stop of the end
+const CHIP = 2.8; // em: a stop of the end
+const LINE = 1.6; // em: the same in a narrow picture, without its words
 const [QUEUES, PADDED] = ['02_tiled', '04_warp_rows'];
 /** @type {Record<string, string>} what a change saves -> its colour */
 const SAVED = { trips: COLOURS.read, waiting: PALETTE.wavefronts.conflict, work: COLOURS.S };
@@ -51,14 +52,16 @@ export function rungsHeight({ width, em }, meta, now) {
   const columns = columnsOf(width, em),
     kinds = Object.keys(meta.saves),
     rows = kinds.map(kind => Math.ceil(meta.ends.filter(({ saves }) => saves === kind).length / columns));
-  return (4.5 + 3.4 * kinds.length + rows.reduce((sum, one) => sum + one, 0) * CHIP) * em;
+  return (4.2 + 3.1 * kinds.length + rows.reduce((sum, one) => sum + one, 0) * chipOf(width)) * em;
 }
+const chipOf = (/** @type {number} */ width) => (width < NARROW ? LINE : CHIP);
 /** Stops in a row of the end. */
 const columnsOf = (/** @type {number} */ width, /** @type {number} */ em) =>
-  Math.max(2, Math.min(4, Math.floor(width / (12.5 * em))));
+  Math.max(2, Math.min(5, Math.floor(width / (12.5 * em))));
 
 /** @param {Size} at @param {timing.RungsMeta} meta @param {Now} now @param {Paint} paint @param {Wide} wide */
-export function rungsMarks(at, meta, now, paint, wide) {
+export function rungsMarks({ width, height: pane, em }, meta, now, paint, wide) {
+  const at = { width, em, height: Math.max(pane, rungsHeight({ width, height: pane, em }, meta, now)) };
   const made = new Marks(at.em);
   if (now.phase === 'hand') addSpeeds(made, at, meta, now, paint, wide);
   else if (now.phase === 'end') addEnd(made, at, meta, now, paint, wide);
@@ -177,7 +180,7 @@ function addLadder(made, { width, height, em }, meta, now, paint, wide) {
       tip: seen ? `${id}: ${one.said}\n${timeOf(us[id])}, ${now.factor(id)}` : `${id}: ${one.said}`,
     });
     if (!seen) {
-      made.rect(`ladder ${id} slot`, [x + 0.14 * each, foot - 0.9 * em, 0.72 * each, 0.9 * em], {
+      made.rect(`ladder ${id} slot`, [x + 0.14 * each, foot - tall / most, 0.72 * each, tall / most], {
         ...{ stroke: paint.border, dash: [3, 3] },
       });
       return;
@@ -243,6 +246,7 @@ function addEnd(made, { width, height, em }, meta, now, paint, wide) {
       return { kind, stops, times: product(stops.flatMap(({ rungs }) => rungs)) };
     }),
     columns = columnsOf(width, em),
+    chip = chipOf(width),
     rows = kinds.map(({ stops }) => Math.ceil(stops.length / columns)),
     spare = height - rungsHeight({ width, height, em }, meta, now),
     more = Math.max(0, Math.min(1.6 * em, spare / (rows.reduce((sum, one) => sum + one, 0) + kinds.length))),
@@ -258,7 +262,7 @@ function addEnd(made, { width, height, em }, meta, now, paint, wide) {
     });
   let y = 0.2 * em;
   kinds.forEach(({ kind, stops, times }, k) => {
-    const high = 1.9 * em + more,
+    const high = 1.8 * em + more,
       long = (room * times) / most;
     made.text(`end ${kind}`, [0, y + high / 2 + 0.36 * size], meta.saves[kind], { bold: true, size });
     made.rect(`end ${kind} bar`, [named, y, long, high], {
@@ -270,19 +274,19 @@ function addEnd(made, { width, height, em }, meta, now, paint, wide) {
     y += high + 0.4 * em;
     stops.forEach(({ stop, said, rungs }, n) => {
       const x = (n % columns) * each,
-        top = y + Math.floor(n / columns) * (CHIP * em + more) + 0.5 * more,
+        top = y + Math.floor(n / columns) * (chip * em + more) + 0.5 * more,
         factor = rungs.length ? ` \u00d7 ${short(product(rungs), 3)}` : '';
-      made.rect(`end ${kind} ${stop} mark`, [x, top + 0.15 * em, 0.3 * em, 2.3 * em], { fill: SAVED[kind] });
+      made.rect(`end ${kind} ${stop} mark`, [x, top + 0.15 * em, 0.3 * em, (chip - 0.6) * em], { fill: SAVED[kind] });
       made.text(`end ${kind} ${stop}`, [x + 0.8 * em, top + 1.05 * em, each - 1.2 * em], `${stop}${factor}`, {
         bold: true,
       });
-      made.text(`end ${kind} ${stop} is`, [x + 0.8 * em, top + 2.35 * em, each - 1.2 * em], said);
-      made.add(`end ${kind} ${stop} area`, 'area', [x, top, each - 0.3 * em, 2.6 * em], {
+      if (chip > LINE) made.text(`end ${kind} ${stop} is`, [x + 0.8 * em, top + 2.35 * em, each - 1.2 * em], said);
+      made.add(`end ${kind} ${stop} area`, 'area', [x, top, each - 0.3 * em, (chip - 0.3) * em], {
         datum: { stop },
         tip: [`${stop}: ${said}`, ...rungs.map(id => `${id}: \u00d7 ${short(gain(id), 3)}`)].join('\n'),
       });
     });
-    y += rows[k] * (CHIP * em + more) + 1.1 * em;
+    y += rows[k] * (chip * em + more) + 0.9 * em;
   });
   for (const [id, text, bold, px] of /** @type {[string, string, boolean, number][]} */ ([
     ['end whole', whole, true, 1.2 * em],
