@@ -16,6 +16,7 @@ const FORWARD = ['Q S', 'K S', 'S P', 'S LSE', 'P O', 'V O'];
 const BACKWARD = ['dO dV', 'dO dP', 'dO delta', 'O delta', 'delta dS', 'dP dS', 'dS dQ', 'dS dK'];
 /** @type {Record<string, number>} phase -> the lane's share of the height */
 const LANES = { forward: 0.52, price: 0.46, share: 0.4, mean: 0.46, score_gradients: 0.46, next: 0.5, hand: 0.46 };
+const ABOUT_P = ['price', 'share'];
 const LINE = 4.4; // em: a lane of a formula
 const LEAST = 14; // em: a lane with a drawing
 const GROWS = 1; // by which a score grows where a row's weights share 1
@@ -150,14 +151,14 @@ function addMap(made, at, meta, { step, paint }) {
       seen = part.seen[step],
       fresh = meta.made[step].includes(name),
       note = part.notes[step],
-      lit = fresh || reads.includes(name) || whole || phase === 'kept',
+      lit = fresh || reads.includes(name) || whole || phase === 'kept' || (name === 'P' && ABOUT_P.includes(phase)),
       kind = name.replace(/^d(?=[A-Z])/, ''),
       hue = COLOURS[/** @type {keyof typeof COLOURS} */ (kind in COLOURS ? kind : 'other')],
       gradient = kind !== name || name === 'delta',
       colour = gradient ? blend(rgb(hue), back, 0.22) : hue,
       ink = seen && !gradient ? '#fff' : paint.text,
       short = ONE_A_QUERY.includes(name) || h < 3.4 * em,
-      big = (narrow || short ? 1.15 : 1.7) * em,
+      big = (narrow || short ? 1.1 : 1.7) * em,
       words = note || (seen ? (fresh && meta.short[name]) || part.said : narrow ? '' : part.said),
       two = h >= 2.5 * em && words;
     made.rect(`${name} box`, [x, y, w, h], {
@@ -169,12 +170,12 @@ function addMap(made, at, meta, { step, paint }) {
           }
         : { stroke: paint.border, dash: [4, 4] }),
     });
-    const dim = seen && !lit && !gradient ? '#fff' : ink;
-    made.text(`${name} name`, [x + w / 2, y + h / 2 + (two ? -0.1 * em : 0.36 * big), w - 4], name, {
+    const dim = seen && !lit ? paint.text : ink;
+    made.text(`${name} name`, [x + w / 2, y + h / 2 + (two ? (short ? -0.2 : -0.1) * em : 0.36 * big), w - 4], name, {
       ...{ align: 'center', bold: true, size: big, fill: dim, alpha: seen ? 1 : 0.75 },
     });
     if (two)
-      made.text(`${name} said`, [x + w / 2, y + h / 2 + (short ? 0.95 : 1.25) * em, w - 6], words, {
+      made.text(`${name} said`, [x + w / 2, y + h / 2 + (short ? 0.88 : 1.25) * em, w - 6], words, {
         ...{ align: 'center', fill: dim, bold: fresh || !!note, alpha: seen ? 1 : 0.75, size: narrow ? 12 : em },
       });
     made.add(`${name} area`, 'area', [x, y, w, h], {
@@ -256,7 +257,7 @@ function addBars(made, { em, narrow, bars: [left, top, width, high] }, meta, { s
     average = phases[step] === 'mean',
     sign = (narrow ? 1.2 : 2) * em,
     each = (width - 2 * sign) / 3,
-    up = top + (narrow ? 4.4 : 4) * em,
+    up = top + 4.8 * em,
     down = top + high - 2.6 * em,
     few = (/** @type {number} */ one) => one.toFixed(narrow ? 2 : 4);
   made.text(
@@ -323,6 +324,10 @@ function addBars(made, { em, narrow, bars: [left, top, width, high] }, meta, { s
       ease: 'both',
       enter: { rect: [x, y(0), each, 3] },
     });
+    if (!narrow)
+      made.rect('bars delta swatch', [x + each - wide(note, true) - 1.7 * em, top + 2.3 * em, 1.3 * em, 3], {
+        fill: paint.text,
+      });
     made.text('bars delta is', [x + each, top + 2.8 * em, each - wide(title, true) - em], note, {
       align: 'right',
       bold: true,
@@ -373,6 +378,7 @@ function addLoop(made, at, meta, paint) {
     { spans, loop_words: words } = meta,
     [left, top, width, high] = at.bars,
     here = 1, // the second tile of queries
+    pale = (/** @type {'Q' | 'K' | 'V'} */ part) => blend(rgb(COLOURS[part]), rgb(paint.background), 0.22),
     gap = (at.narrow ? 1.6 : 3.2) * em,
     each = (width - 2 * gap) / 3,
     room = high - 4.8 * em,
@@ -392,25 +398,35 @@ function addLoop(made, at, meta, paint) {
       done = n < here;
     for (const [name, x, fill] of /** @type {[string, number, string][]} */ ([
       ['query', queries, now ? COLOURS.Q : done ? paint.panel : ''],
-      ['row', memory, now ? COLOURS.S : done ? paint.panel : ''],
+      ['row', memory, now ? pale('Q') : done ? paint.panel : ''],
     ])) {
       made.rect(`loop ${name} ${n}`, [x, y + n * row, each, row - 3], { stroke: paint.border, ...(fill && { fill }) });
       made.text(`loop ${name} ${n} is`, [x + 0.5 * em, y + n * row + row / 2 + 0.2 * em, each - em], span, {
-        ...{ bold: now, fill: now ? '#fff' : paint.text, alpha: now || done ? 1 : 0.6 },
+        ...{ bold: now, fill: now && name === 'query' ? '#fff' : paint.text, alpha: now || done ? 1 : 0.6 },
       });
     }
   });
   const at_y = y + (here + 0.5) * row - 1,
     share = (here + 1) / spans.length;
-  made.rect('loop sums', [held, y + box * (1 - share), each, box * share - 3], {
-    ...{ fill: COLOURS.S, ease: 'both', enter: { rect: [held, y + box, each, 0] } },
-  });
+  for (const [n, part] of /** @type {[number, 'K' | 'V'][]} */ ([
+    [0, 'K'],
+    [1, 'V'],
+  ])) {
+    const x = held + (n * each) / 2;
+    made.rect(`loop sums ${part}`, [x, y + box * (1 - share), each / 2, box * share - 3], {
+      ...{ fill: pale(part), stroke: COLOURS[part], width: 2, ease: 'both' },
+      enter: { rect: [x, y + box, each / 2, 0] },
+    });
+    made.text(`loop sums ${part} is`, [x + each / 4, y + box * (1 - share / 2), each / 2], `d${part}`, {
+      ...{ align: 'center', bold: true, size: 1.3 * em },
+    });
+  }
   made.rect('loop registers', [held, y, each, box - 3], { stroke: paint.text, width: 2 });
   made.text(
     'loop sums are',
     [held + each / 2, y + box - 0.8 * em, each - 0.6 * em],
     filled(words.sums, { count: here + 1, of: spans.length }),
-    { align: 'center', bold: true, fill: '#fff' },
+    { align: 'center', bold: true },
   );
   const way = (/** @type {string} */ id, /** @type {number} */ from) =>
     made.add(id, 'way', null, {
@@ -419,7 +435,7 @@ function addLoop(made, at, meta, paint) {
           [from + 4, at_y],
           [from + gap - 4, at_y],
         ],
-        stroke: COLOURS.S,
+        stroke: paint.text,
         width: 3,
         head: 0.45 * em,
       },
@@ -435,7 +451,7 @@ function addPrice(made, at, price, paint, wide) {
     [left, top, most, room] = at.bars,
     total = (/** @type {[string, number][]} */ bar) => bar.reduce((sum, [, us]) => sum + us, 0),
     scale = (most - 5.5 * em) / Math.max(total(price.keep), total(price.make)),
-    high = Math.min(5 * em, 0.16 * room),
+    high = Math.min(5 * em, 0.22 * room),
     first = top + 1.8 * em,
     tops = [first, first + high + 2 * em];
   /** @type {['keep' | 'make', string[]][]} */
