@@ -120,7 +120,7 @@ export function reverseMarks(at, meta, now) {
 }
 
 /** @type {(made: Marks, at: Layout, meta: backward.ReverseMeta, now: Now) => void} */
-function addMap(made, at, meta, { step, paint }) {
+function addMap(made, at, meta, { step, paint, wide }) {
   const { em, narrow } = at,
     phase = meta.phases[step],
     making = phase === 'forward' ? ['S', 'P', 'O', 'LSE'] : meta.made[step],
@@ -159,7 +159,8 @@ function addMap(made, at, meta, { step, paint }) {
       ink = seen && !gradient ? '#fff' : paint.text,
       short = ONE_A_QUERY.includes(name) || h < 3.4 * em,
       big = (narrow || short ? 1.1 : 1.7) * em,
-      words = note || (seen ? (fresh && meta.short[name]) || part.said : narrow ? '' : part.said),
+      formula = fresh && seen && (!narrow || wide(meta.short[name] ?? '', true) < w) ? meta.short[name] : '',
+      words = note || formula || (seen || !narrow ? part.said : ''),
       two = h >= 2.5 * em && words;
     made.rect(`${name} box`, [x, y, w, h], {
       ...(seen
@@ -184,9 +185,11 @@ function addMap(made, at, meta, { step, paint }) {
     });
     if (fresh) made.rect(`${name} frame`, [x - 3, y - 3, w + 6, h + 6], { stroke: paint.text, width: 2.5 });
     if (part.product && known.has(name)) {
-      const side = 1.4 * em;
-      made.rect(`${name} product`, [x + w - side, y, side, side], { fill: paint.text });
-      made.text(`${name} product is`, [x + w - side / 2, y + 1.05 * em], `${part.product}`, {
+      const side = (narrow ? 1.2 : 1.4) * em,
+        left = Math.min(x + w - 0.7 * side, at.width - side),
+        top = Math.max(0, y - 0.45 * side);
+      made.rect(`${name} product`, [left, top, side, side], { fill: paint.text });
+      made.text(`${name} product is`, [left + side / 2, top + side / 2 + 0.36 * em], `${part.product}`, {
         ...{ align: 'center', bold: true, fill: paint.background },
       });
     }
@@ -259,11 +262,12 @@ function addBars(made, { em, narrow, bars: [left, top, width, high] }, meta, { s
     each = (width - 2 * sign) / 3,
     up = top + 4.8 * em,
     down = top + high - 2.6 * em,
-    few = (/** @type {number} */ one) => one.toFixed(narrow ? 2 : 4);
+    few = (/** @type {number} */ one) => one.toFixed(narrow ? 2 : 4),
+    mean = filled(words.delta, { value: signed(row.delta) });
   made.text(
     'bars of',
     [left, top + 1.2 * em, width],
-    filled(of === keys.length ? words.row : words.some, { query, of, count: keys.length }),
+    `${filled(of === keys.length ? words.row : words.some, { query, of, count: keys.length })}${narrow ? `, ${mean}` : ''}`,
     { bold: true },
   );
   /** @type {{part: string, title: string, values: number[], line?: number, zero?: number, said: (n: number) => string}[]} */
@@ -318,24 +322,20 @@ function addBars(made, { em, narrow, bars: [left, top, width, high] }, meta, { s
       );
     });
     if (line === undefined) return;
-    const note = filled(words.delta, { value: signed(line) });
     made.rect('bars delta', [x, y(line) - 1.5, each, 3], {
       fill: paint.text,
       ease: 'both',
       enter: { rect: [x, y(0), each, 3] },
     });
-    if (!narrow)
-      made.rect('bars delta swatch', [x + each - wide(note, true) - 1.7 * em, top + 2.3 * em, 1.3 * em, 3], {
-        fill: paint.text,
-      });
-    made.text('bars delta is', [x + each, top + 2.8 * em, each - wide(title, true) - em], note, {
-      align: 'right',
-      bold: true,
+    if (narrow) return;
+    made.rect('bars delta swatch', [x + each - wide(mean, true) - 1.7 * em, top + 2.3 * em, 1.3 * em, 3], {
+      fill: paint.text,
     });
+    made.text('bars delta is', [x + each, top + 2.8 * em], mean, { align: 'right', bold: true });
   });
   if (average) {
     const x = left + 2 * (each + sign);
-    made.text('sum', [x, top + 2.8 * em, each], words.average, { bold: true });
+    made.text('sum', [x, top + 2.8 * em, each], narrow ? 'delta' : words.average, { bold: true });
     const lines = keys.map((_, n) => `${n ? '+ ' : ''}${few(row.P[n])} \u00d7 (${signed(row.dP[n])})`);
     if (of !== keys.length) lines.push(words.rest);
     [...lines, `= ${signed(row.delta)}`].forEach((text, n) =>

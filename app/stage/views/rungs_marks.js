@@ -48,11 +48,14 @@ export const timeOf = us =>
  */
 export function rungsHeight({ width, em }, meta, now) {
   if (now.phase === 'hand') return (LEAST * Object.keys(now.problem.us).length + 2.2) * em;
-  if (now.phase !== 'end') return (4.4 + 3.1 * now.bars.length + STRIP) * em;
+  if (now.phase !== 'end')
+    return (4.4 + 3.1 * now.bars.length + (now.phase === 'limit' ? 1.5 * (meta.notes.length + 1) : 0) + STRIP) * em;
   const columns = columnsOf(width, em),
     kinds = Object.keys(meta.saves),
     rows = kinds.map(kind => Math.ceil(meta.ends.filter(({ saves }) => saves === kind).length / columns));
-  return (4.2 + 3.1 * kinds.length + rows.reduce((sum, one) => sum + one, 0) * chipOf(width)) * em;
+  return (
+    ((width < NARROW ? 6.2 : 4.2) + 3.1 * kinds.length + rows.reduce((sum, one) => sum + one, 0) * chipOf(width)) * em
+  );
 }
 const chipOf = (/** @type {number} */ width) => (width < NARROW ? LINE : CHIP);
 /** Stops in a row of the end. */
@@ -91,12 +94,14 @@ function addMain(made, { width: w, height, em }, meta, now, paint, wide) {
     drawings = change.map((said, n) => ({ kernel, now: n === change.length - 1, text: said }));
   // the cost that stays until the padded rows
   if (kernel === QUEUES) drawings.push({ kernel: PADDED, now: false, text: meta.words.queue });
-  const notes = now.phase === 'limit' ? meta.notes : [],
+  const notes = (now.phase === 'limit' ? meta.notes : []).flatMap(note =>
+      wrapped(note, w, 3, one => wide(one, false, em)),
+    ),
     least = 3.1 * em * now.bars.length,
     drawn = now.drawn && h - least > 7 * em,
     step = drawn
       ? Math.max(3.1 * em, Math.min(4.6 * em, (0.5 * h) / now.bars.length))
-      : Math.min(6.4 * em, (h - 1.7 * em * notes.length) / now.bars.length),
+      : Math.min(6.4 * em, (h - 1.5 * em * notes.length - 0.6 * em) / now.bars.length),
     high = step - 1.9 * em;
   made.text('ratio', [0, 3 * em], times, { bold: true, size: big });
   made.text('ratio does', [text, 1.4 * em, w - text], does, { size });
@@ -123,7 +128,7 @@ function addMain(made, { width: w, height, em }, meta, now, paint, wide) {
     });
   });
   const from = top + now.bars.length * step + 0.5 * em;
-  notes.forEach((note, n) => made.text(`note ${n}`, [0, from + (0.6 + 1.5 * n) * em, w], note, {}));
+  notes.forEach((note, n) => made.text(`note ${n}`, [0, from + (0.6 + 1.4 * n) * em, w], note, {}));
   if (drawn)
     addChange(made, [0, from, w, height - ladder - from], narrow ? drawings.slice(0, 2) : drawings, {
       ...{ paint, px: em },
