@@ -15,7 +15,7 @@ const ONE_A_QUERY = ['LSE', 'delta'];
 const FORWARD = ['Q S', 'K S', 'S P', 'S LSE', 'P O', 'V O'];
 const BACKWARD = ['dO dV', 'dO dP', 'dO delta', 'O delta', 'delta dS', 'dP dS', 'dS dQ', 'dS dK'];
 /** @type {Record<string, number>} phase -> the lane's share of the height */
-const LANES = { forward: 0.52, price: 0.46, share: 0.4, mean: 0.46, score_gradients: 0.46, next: 0.5, hand: 0.46 };
+const LANES = { forward: 0.52, price: 0.46, share: 0.4, mean: 0.46, score_gradients: 0.46, next: 0.46, hand: 0.46 };
 const ABOUT_P = ['price', 'share'];
 const LINE = 4.4; // em: a lane of a formula
 const LEAST = 14; // em: a lane with a drawing
