@@ -6,6 +6,7 @@ import re
 import numpy as np
 from browser.stepping import count, go_to, hover, press, sentence, step_of
 from pages import open_page
+from playwright.sync_api import expect
 
 LINK = "backward?kernel=backward_3_one_loop&backend=cpu"
 
@@ -45,17 +46,18 @@ def test_the_picture_the_sums_and_the_check_show_the_numbers_of_the_run(visit):
     assert "Choose a number between -1 and 1, not 0." in check.get_by_role("alert").inner_text()
 
 
-def test_a_number_shows_the_row_and_the_column_that_made_it(visit):
-    page, made = visit("/backward?stop=backward&backend=cpu"), open_page(LINK).stage
-    view = next(view for view in made.views if view["id"] == "reverse")
-    part = view["meta"]["parts"]["dQ"]
-    assert count(page) == len(view["meta"]["frames"]) == 11
-    go_to(page, 8)
-    first, _, columns, row0, column0 = part["windows"][0]
-    value = view["columns"]["numbers"][first + 3 * columns + 5]
-    said = hover(page, "In reverse", tensor="dQ", query=row0 + 3, dim=column0 + 5)
-    assert np.float32(said.split("= ")[1]) == np.float32(value)
-    told = page.locator(".wg .narration .sentence").inner_text()
-    assert told.startswith(f"dQ[{row0 + 3}, {column0 + 5}] = ") and f"row {row0 + 3} of dS, times column" in told
+def test_a_number_of_a_row_moves_its_average(visit):
+    page = visit("/backward?stop=backward&backend=cpu")
+    view = next(view for view in open_page(f"{LINK}&causal=true").stage.views if view["id"] == "reverse")
+    row, last = view["meta"]["row"], len(view["meta"]["frames"]) - 1
+    assert count(page) == last + 1 == 13
+    go_to(page, 5)
+    assert hover(page, "In reverse", tensor="dP").endswith("dP = dO Vᵀ")
+    go_to(page, last)
+    hands = page.locator(".wg .hands")
+    hands.get_by_role("button", name="key 1").click()
+    hands.get_by_role("slider").fill("5")
+    mean = row["delta"] + row["P"][1] * (5 - row["dP"][1])
+    expect(page.locator(".wg .narration .sentence")).to_contain_text(f"delta is {mean:.2f}".replace("-", "−"))
     go_to(page, 0)
-    assert "dQ[" not in page.locator(".wg .narration .sentence").inner_text()
+    expect(page.locator(".wg .narration .sentence")).not_to_contain_text("delta is")

@@ -1,14 +1,25 @@
-// Which numbers make a number of a part. It needs no document, so its tests can use it.
+// What a change of a number does to its row. It needs no document, so its tests can use it.
 
 /**
- * The numbers of a part that a number of another one is made of: [rows, columns], each a number or null for all.
- * @param {backward.Part} made
- * @param {backward.Part} read
- * @param {number[]} place row and column
- * @returns {(number | null)[]}
+ * The weights of a row once one score has grown: the row still adds up to what it was.
+ * @param {number[]} weights
+ * @param {number} grown
+ * @param {number} by
+ * @returns {number[]}
  */
-export function cut(made, read, [row, column]) {
-  const of = (/** @type {string} */ axis) =>
-    !axis ? 0 : axis === made.rows ? row : axis === made.columns ? column : null;
-  return [of(read.rows), of(read.columns)];
+export function share(weights, grown, by) {
+  const more = weights[grown] * (Math.exp(by) - 1);
+  return weights.map((weight, n) => (weight + (n === grown ? more : 0)) / (1 + more));
+}
+
+/**
+ * A row of dS = P (dP - delta) once the dP of a key is another one.
+ * @param {{P: number[], dP: number[], delta: number}} row
+ * @param {number} key
+ * @param {number} value
+ */
+export function moved({ P, dP, delta }, key, value) {
+  const after = dP.map((one, n) => (n === key ? value : one)),
+    mean = delta + P[key] * (value - dP[key]);
+  return { P, dP: after, delta: mean, dS: after.map((one, n) => P[n] * (one - mean)) };
 }

@@ -3,17 +3,19 @@
 import { filled } from '../core/follow.js';
 import { handView } from '../core/hand.js';
 import { button, element, short, way, widest } from '../core/paint.js';
-import { rungsLayout, rungsMarks, timeOf } from './rungs_marks.js';
+import { rungsHeight, rungsMarks, timeOf } from './rungs_marks.js';
 
 /** @type {Picture<timing.RungsMeta>} */
 export default function (host, { meta }, context) {
   const { clock } = context,
     { words, rungs, shown } = meta,
-    HAND = shown.length - 1,
-    LIMIT = 'limit',
+    HAND = shown.findIndex(({ phase }) => phase === 'hand'),
+    PAIRS = ['begin', 'rung'],
     problems = new Map(meta.problems.map(one => [one.id, one])),
     saidOf = new Map(rungs.map(({ id, said }) => [id, said])),
-    start = shown[HAND];
+    start = shown[HAND],
+    steps = [shown[0], ...shown.filter(({ phase }) => phase === 'rung')].map(({ rung }) => rung),
+    LAST = ['sdpa_flash float16', 'sdpa_cudnn float16']; // next to the limit
   let chosen = { problem: start.problem, rival: start.rival },
     touched = false;
   /** @type {any} */ let size = null;
@@ -34,16 +36,17 @@ export default function (host, { meta }, context) {
       does = times < 1 ? words.faster_than : words.long_as;
     return [short(Math.max(times, 1 / times), 3), does, saidOf.get(other) ?? ''];
   }
-  function now() {
-    const step = clock.step,
-      of = step === HAND ? null : shown[step],
+  function now(step = clock.step) {
+    const of = step === HAND ? null : shown[step],
       problem = problemOf(of?.problem ?? chosen.problem),
       { us } = problem,
       rung = of?.rung ?? fastest(us),
       rival = of?.rival ?? chosen.rival,
       seen = new Set(of?.seen ?? Object.keys(us)),
       ladder = [...seen].filter(id => !isRival(id)),
-      before = of && rival !== LIMIT ? ladder[ladder.indexOf(rung) - 1] : undefined;
+      phase = shown[step].phase,
+      before = PAIRS.includes(phase) ? ladder[ladder.indexOf(rung) - 1] : undefined,
+      rows = before ? [before, rung, rival] : phase === 'limit' ? [...LAST, rung, rival] : [rung, rival];
     /** Next to the row before. Under the hand, next to the rival. */
     const factor = (/** @type {string} */ id) => {
       const to = of ? ladder[ladder.indexOf(id) - 1] : rival;
@@ -51,9 +54,12 @@ export default function (host, { meta }, context) {
     };
     const versus = before && against(us[rung], us[rival]);
     return {
-      ...{ problem, rung, rival, seen, factor, drawn: !!of && rival !== LIMIT },
-      ...{ bars: before ? [before, rung, rival] : [...new Set([rung, rival])] },
-      ratio: ratioOf(rung, before ?? rival, us),
+      ...{ phase, problem, rung, rival, seen, factor, drawn: PAIRS.includes(phase) },
+      ...{ bars: [...new Set(rows)].filter(id => id in us), ladder: steps },
+      ratio:
+        phase === 'limit'
+          ? [`${Math.round((100 * us[rival]) / us[rung])}%`, words.limit, timeOf(us[rival])]
+          : ratioOf(rung, before ?? rival, us),
       versus: versus ? filled(words.ours, { times: versus }) : '',
     };
   }
@@ -82,7 +88,9 @@ export default function (host, { meta }, context) {
     const problem = now().problem;
     from.textContent = problem.said;
     const { stop = '', link = '' } = rungs.find(({ id }) => id === now().rung) ?? {};
-    idea.replaceChildren(...(link && clock.step ? [`${words.idea} `, way(link, () => lead(link), {}, stop)] : []));
+    idea.replaceChildren(
+      ...(link && shown[clock.step].phase === 'rung' ? [`${words.idea} `, way(link, () => lead(link), {}, stop)] : []),
+    );
     controls.toggleAttribute('inert', clock.step !== HAND);
     for (const one of lengths.children) one.setAttribute('aria-pressed', String(one.dataset.problem === problem.id));
     rival.replaceChildren(
@@ -138,12 +146,10 @@ export default function (host, { meta }, context) {
     layout: (/** @type {any} */ given) => {
       size = given;
       font = getComputedStyle(host).getPropertyValue('--st-font').trim() || 'sans-serif';
-      const tall = meta.problems.map(({ us }) => rungsLayout(size, meta, us, new Set(Object.keys(us)), wide).height);
-      return Math.max(...tall);
+      return Math.max(...shown.map((_, step) => rungsHeight(size, meta, now(step))));
     },
     marks(/** @type {{paint: Paint}} */ { paint }) {
-      const shows = now();
-      return rungsMarks(rungsLayout(size, meta, shows.problem.us, shows.seen, wide), meta, shows, paint, wide);
+      return rungsMarks(size, meta, now(), paint, wide);
     },
     label(/** @type {number} */ step) {
       const { problem, seen } = now(),
@@ -151,8 +157,10 @@ export default function (host, { meta }, context) {
       const said = times.map(({ id, said }) => `${said}: ${timeOf(problem.us[id])}`);
       return [`${meta.frames[step].title}. ${meta.frames[step].sentence}`, ...said].join(' ');
     },
-    click(/** @type {Thing} */ { row }) {
-      if (clock.step === HAND && row in now().problem.us) change({ rival: row });
+    click(/** @type {Thing} */ { row, stop }) {
+      const end = meta.ends.find(one => one.stop === stop);
+      if (end) lead(end.link);
+      else if (clock.step === HAND && row in now().problem.us) change({ rival: row });
       else {
         const step = shown.findIndex(one => one.rung === row);
         if (step < 0) return false;

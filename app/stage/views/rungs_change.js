@@ -79,7 +79,7 @@ export function addChange(made, [left, top, width, height], drawings, { paint, p
     const x = left + (beside ? n * (w + px) : 0),
       y = top + (beside ? 0 : n * h);
     made.text(`change caption ${n}`, [x, y + 1.2 * px, w], text, { bold: now, size: px });
-    draw(made, [x, y + 1.7 * px, w, Math.min(h - 2.3 * px, 7 * px)], kernel, now, { paint, px });
+    draw(made, [x, y + 1.7 * px, w, Math.min(h - 2.3 * px, 9 * px)], kernel, now, { paint, px });
   });
 }
 
@@ -108,7 +108,7 @@ function draw(made, [x, y, w, h], kernel, now, { paint, px }) {
   if (kernel in TRACKS) {
     const lines = TRACKS[kernel][now ? 'now' : 'before'],
       most = Math.max(TRACKS[kernel].now.length, TRACKS[kernel].before.length),
-      row = Math.min(h / most, 1.7 * px);
+      row = Math.min(h / most, 2.4 * px);
     lines.forEach((pieces, line) =>
       pieces.forEach(([from, long, kind], n) => {
         const rect = [x + (from * w) / 12, y + line * row, (long * w) / 12 - 2, row - 3];

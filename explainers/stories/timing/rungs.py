@@ -21,7 +21,7 @@ from kernels.recordings.tables import Provenance
 
 WORDS = Words.of(str(__package__), "rungs.toml")
 RUNGS, RIVALS, NEXT_TO = (WORDS.table(name) for name in ("rungs", "rivals", "next_to"))
-STOP_OF = WORDS.table("stop_of")
+STOP_OF, SAVES = WORDS.table("stop_of"), WORDS.table("saves")
 ONE_PASS, FOR_SHORT, EXACT = (WORDS.table("special")[name] for name in ("one_pass", "short", "exact"))
 NO_STOP = ("", "")
 ASIDE = (FOR_SHORT, EXACT)  # no rungs of the ladder: each is in sight where it is our fastest
@@ -39,11 +39,14 @@ class Rung(TypedDict):
     """A row: a kernel of ours, or a rival.
 
     said: its idea, or the rival's name. stop: number and title of the stop with its idea, or "". link: to this stop.
-    change: what the kernel before does, and what this one does. Empty for a rival. group: the row's group.
+    change: what the kernel before does, and what this one does. Empty for a rival. group: the row's group. short: its
+    idea in a word. saves: what its change saves, or "".
     """
 
     id: str
     said: str
+    short: str
+    saves: str
     stop: str
     link: str
     change: list[str]
@@ -64,20 +67,36 @@ class TimedProblem(TypedDict):
 
 
 class Shown(TypedDict):
-    """What a step shows: its problem, row, and rival, and the rows in sight."""
+    """What a step shows: its phase, problem, row, and rival, and the rows in sight."""
 
+    phase: str
     problem: str
     rung: str
     rival: str
     seen: list[str]
 
 
+class Ended(TypedDict):
+    """A stop at the end of the course: what it saved, in words, and the rungs with its idea."""
+
+    stop: str
+    link: str
+    saves: str
+    said: str
+    rungs: list[str]
+
+
 class RungsMeta(TypedDict):
-    """The fields of the view `rungs`."""
+    """The fields of the view `rungs`.
+
+    saves: what a change can save, in words. ends: the stops, for the last step. notes: for the step of the limit.
+    """
 
     frames: list[Frame]
     rungs: list[Rung]
-    groups: dict[str, str]
+    saves: dict[str, str]
+    ends: list[Ended]
+    notes: list[str]
     problems: list[TimedProblem]
     shown: list[Shown]
     words: dict[str, str]
@@ -102,7 +121,9 @@ def views(taught: Mapping[str, tuple[str, str]]) -> tuple[list[stage.View], list
     meta: RungsMeta = {
         "frames": WORDS.frames(steps, names),
         "rungs": _rows(taught),
-        "groups": WORDS.table("groups"),
+        "saves": WORDS.table("kinds"),
+        "ends": _ends(taught),
+        "notes": _notes(problems),
         "problems": [*problems.values()],
         "shown": [row["shown"] for row in steps],
         "words": WORDS.table("hand"),
@@ -112,11 +133,13 @@ def views(taught: Mapping[str, tuple[str, str]]) -> tuple[list[stage.View], list
 
 def _rows(taught: Mapping[str, tuple[str, str]]) -> list[Rung]:
     specs = catalog.current().kernels
-    before, now = WORDS.table("before"), WORDS.table("now")
+    before, now, short = (WORDS.table(name) for name in ("before", "now", "short"))
     ours: list[Rung] = [
         {
             "id": name,
             "said": RUNGS[name],
+            "short": short.get(name, ""),
+            "saves": SAVES.get(name, ""),
             "stop": taught.get(STOP_OF.get(name, ""), NO_STOP)[0],
             "link": taught.get(STOP_OF.get(name, ""), NO_STOP)[1],
             "change": [of[name] for of in (before, now) if name in of],
@@ -124,9 +147,37 @@ def _rows(taught: Mapping[str, tuple[str, str]]) -> list[Rung]:
         }
         for name in RUNGS
     ]
-    none: Rung = {"id": "", "said": "", "stop": "", "link": "", "change": [], "group": "rivals"}
+    none: Rung = {
+        "id": "",
+        "said": "",
+        "short": "",
+        "saves": "",
+        "stop": "",
+        "link": "",
+        "change": [],
+        "group": "rivals",
+    }
     rivals: list[Rung] = [{**none, "id": id, "said": said} for id, said in RIVALS.items()]
     return [*sorted(ours, key=lambda one: one["group"], reverse=True), *rivals]  # 32 bits first
+
+
+def _ends(taught: Mapping[str, tuple[str, str]]) -> list[Ended]:
+    """The stops of the course by what they saved: a stop with two ideas is there twice."""
+    found = list[Ended]()
+    for kind in WORDS.table("kinds"):
+        for name, said in WORDS.table(f"ends_{kind}").items():
+            stop, link = taught.get(name, NO_STOP)
+            of = [rung for rung in NEXT_TO if STOP_OF[rung] == name and SAVES[rung] == kind]
+            found += [{"stop": stop, "link": link, "saves": kind, "said": said, "rungs": of}] if stop else []
+    return found
+
+
+def _notes(problems: Mapping[str, TimedProblem]) -> list[str]:
+    """What the limit does not say: times at work, and what has no recording."""
+    us = problems["work"]["us"] if "work" in problems else {}
+    ours = [us[name] for name in us if name in RUNGS]
+    names = {"ours": time(min(ours)), "newest": time(us[NEWEST])} if ours and NEWEST in us else {}
+    return [text for text in (WORDS.say("at_work", {"at_work": names}), WORDS.say("unrecorded", {})) if text]
 
 
 def _steps(problems: Mapping[str, TimedProblem]) -> list[Row]:
@@ -139,7 +190,7 @@ def _steps(problems: Mapping[str, TimedProblem]) -> list[Row]:
         found: Row = {"phase": phase, "tile": -1, "rung": rung, "us": us[rung], "time": time(us[rung])}
         found |= {"rival_us": us[rival], "rival_time": time(us[rival])}
         found |= {"times": us[rival] / us[rung], "whole": us[ladder[0]] / us[ladder[-1]], "share": 0.0, **more}
-        shown: Shown = {"problem": main, "rung": rung, "rival": rival, "seen": [*seen]}
+        shown: Shown = {"phase": phase, "problem": main, "rung": rung, "rival": rival, "seen": [*seen]}
         return found | {"shown": shown, "limit_tflops": tflops}
 
     tflops = _limit_tflops()
@@ -152,7 +203,7 @@ def _steps(problems: Mapping[str, TimedProblem]) -> list[Row]:
     last, all_of = ladder[-1], [*us]
     if LIMIT in us:
         steps.append(step("limit", last, LIMIT, all_of, share=100 * us[LIMIT] / us[last]))
-    return [*steps, step("hand", last, CUDNN, all_of)]
+    return [*steps, step("hand", last, CUDNN, all_of), step("end", last, ladder[0], all_of)]
 
 
 def _ladder(us: Mapping[str, float]) -> list[str]:
@@ -255,6 +306,7 @@ def _of(table: pd.DataFrame, wanted: Mapping[str, object]) -> pd.DataFrame:
 
 
 def _times(part: pd.DataFrame) -> dict[str, float]:
+    part = part.drop_duplicates("key")  # a rival of several sweeps: next to our first kernels
     return dict(zip(part.key, part.median_us))
 
 

@@ -1,34 +1,25 @@
-// The row and the column that make a number of a part.
+// A row of weights shares 1, and a row of dS adds up to 0.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { cut } from '../../../app/stage/views/reverse_rule.js';
+import { moved, share } from '../../../app/stage/views/reverse_rule.js';
 
-const part = (rows, columns) => ({ rows, columns }),
-  PARTS = {
-    ...{ Q: part('query', 'dim'), K: part('key', 'dim'), V: part('key', 'dim'), dO: part('query', 'dim') },
-    ...{ S: part('query', 'key'), P: part('query', 'key'), dS: part('query', 'key'), dP: part('query', 'key') },
-    ...{ dQ: part('query', 'dim'), dK: part('key', 'dim'), dV: part('key', 'dim'), LSE: part('query', '') },
-  },
-  of = (made, ...reads) => reads.map(read => cut(PARTS[made], PARTS[read], [3, 5]));
+const sum = row => row.reduce((a, b) => a + b, 0),
+  near = (a, b) => assert.ok(Math.abs(a - b) < 1e-12, `${a} is not ${b}`);
 
-test('a product of two matrices takes a row and a column, as its formula says', () => {
-  assert.deepEqual(of('dQ', 'dS', 'K'), [
-    [3, null],
-    [null, 5],
-  ]); // dS K
-  assert.deepEqual(of('S', 'Q', 'K'), [
-    [3, null],
-    [5, null],
-  ]); // Q K^T
-  assert.deepEqual(of('dV', 'P', 'dO'), [
-    [null, 3],
-    [null, 5],
-  ]); // P^T dO
+test('a score that grows takes weight from all others, each by the same share', () => {
+  const before = [0.5, 0.3, 0.2],
+    after = share(before, 1, 1);
+  near(sum(after), 1);
+  assert.ok(after[1] > before[1]);
+  near(after[0] / after[2], before[0] / before[2]);
+  near(after[1] / after[0], (before[1] / before[0]) * Math.E);
 });
 
-test('a number that is made from single numbers takes these', () => {
-  assert.deepEqual(of('P', 'S', 'LSE'), [
-    [3, 5],
-    [3, 0],
-  ]);
+test('a dP that moves takes the average with it, and the row of dS still adds up to 0', () => {
+  const P = [0.5, 0.3, 0.2],
+    dP = [1, -2, 4],
+    row = moved({ P, dP, delta: sum(P.map((p, n) => p * dP[n])) }, 2, -1);
+  near(row.delta, 0.5 - 0.6 - 0.2);
+  near(sum(row.dS), 0);
+  near(row.dS[0], 0.5 * (1 - row.delta));
 });

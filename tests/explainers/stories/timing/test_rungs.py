@@ -33,7 +33,7 @@ def test_every_time_is_a_row_of_the_recording_of_the_present_code():
             if id == "limit":
                 continue
             name, _, dtype = id.partition(" ")
-            (row,) = own[(own.name == name) & (own.dtype == (dtype or own.dtype))].itertuples()
+            row, *_ = own[(own.name == name) & (own.dtype == (dtype or own.dtype))].itertuples()  # of the first sweep
             assert row.median_us == us and (name not in here or row.code_hash == here[name])
 
 
@@ -56,7 +56,7 @@ def test_a_step_shows_rows_of_its_problem_only_and_each_rung_is_next_to_the_one_
     for shown, frame in zip(view.meta["shown"], view.meta["frames"]):
         times = problem(shown["problem"])["us"]
         assert {shown["rung"], shown["rival"], *shown["seen"]} <= times.keys()
-        assert len(frame["head"].split()) <= 12 and len(view.meta["frames"]) <= 14
+        assert len(frame["head"].split()) <= 12 and len(view.meta["frames"]) <= 15
     ladder = ["01_naive", *ladder_of(problem("main 4096")["us"])]
     assert [*rungs.NEXT_TO] == ladder[1:]
     for name in rungs.NEXT_TO:
@@ -113,6 +113,29 @@ def test_each_rung_has_the_stop_with_its_idea_and_both_queues_have_banks():
     assert stops["04_warp_rows"] == stops["07_swizzle"] == "5 Banks" and stops["13_short"] == ""
     links = {row["id"]: row["link"] for row in made()[0].meta["rungs"]}
     assert links["07_swizzle"] == TAUGHT["banks"][1] and links["limit"] == ""
+
+
+def test_the_end_gives_each_change_to_one_stop_and_their_factors_multiply_to_the_whole():
+    view, us = made()[0], problem("main 4096")["us"]
+    taught = {stop.name: (f"{stop.number} {stop.title}", stop.name) for stop in course.stops() if not stop.shelf}
+    (own,), _ = rungs.views(taught)
+    ends = own.meta["ends"]
+    assert sorted(rung for end in ends for rung in end["rungs"]) == sorted(rungs.NEXT_TO)
+    assert {end["link"] for end in ends} == {*taught} - {"how_fast"}  # each other stop of the course
+    ladder = ["01_naive", *ladder_of(us)]
+    gains = {name: us[before] / us[name] for before, name in zip(ladder, ladder[1:])}
+    kinds = {
+        kind: math.prod(gains[r] for e in ends if e["saves"] == kind for r in e["rungs"]) for kind in view.meta["saves"]
+    }
+    assert max(kinds, key=kinds.get) == "waiting" and math.prod(kinds.values()) == pytest.approx(
+        us["01_naive"] / us[ladder[-1]]
+    )
+    assert [one["phase"] for one in view.meta["shown"]][-3:] == ["limit", "hand", "end"]
+
+
+def test_the_limit_says_what_it_leaves_out():
+    at_work, unrecorded = made()[0].meta["notes"]
+    assert f"{problem('work')['us']['12_optimistic']:.0f} µs" in at_work and "FlashAttention-3" in unrecorded
 
 
 def test_each_rung_says_what_was_before_and_what_is_now():
