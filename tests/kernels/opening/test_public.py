@@ -78,6 +78,19 @@ def test_a_program_that_ends_at_its_limit_runs_again_and_a_fault_makes_nothing_s
     assert smaller.runs(HUGE, {}, lambda text, limit: stopped) == (stopped, {})
 
 
+def test_smaller_numbers_that_do_not_fit_together_give_way_to_more_time():
+    limits, late = list[float](), RanLaunch(1, "f", (1,), (1,), 0, (), whole=False, seconds=5.0)
+
+    def run(text, limit):
+        limits.append(limit)
+        whole = RanLaunch(**{**vars(late), "whole": not limit})
+        return Ran((whole,), 0 if "T = 1024" in text else 1, "")
+
+    found, changed = smaller.runs(HUGE, {}, run)
+    assert limits == [smaller.FIRST_SECONDS, smaller.SECONDS, 0.0]
+    assert found.whole and not changed
+
+
 PROGRAM = """#include <cstdio>
 #include <cublas_v2.h>
 #include <vector>
