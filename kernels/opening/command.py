@@ -90,6 +90,7 @@ def open_file(args: argparse.Namespace) -> int:
         raise ProblemError(f"--say is {bad!r}. It must be NAME=EXPRESSION.")
     said = {name.strip(): value.strip() for name, _, value in pairs}
     files = read_files(path.resolve(), catalog.DEVICE, catalog.SHIM)
+    host.check_headers(files)
     seen = "\n".join(one for _, one in files)  # a header below the text moves no line
     version = versions_of(seen, args.entry)
     launches = list(version.launches)

@@ -26,7 +26,7 @@ from kernels.opening.launches import host_text
 from kernels.opening.names import Names, arguments_of
 from kernels.opening.proposal import Proposal, template_parameters, words_of
 from kernels.opening.ran import dtype_known, dtype_of
-from kernels.opening.trial import AMPLE, Reach, size_of
+from kernels.opening.trial import AMPLE, Reach, of_blocks, size_of
 from kernels.opening.uses import is_flag, is_summed, only_assigned, stores, strides
 
 WHOLE = ("int32", "uint32", "int64", "uint64")
@@ -326,9 +326,10 @@ def _try(guess: Guess, tables: dict[str, dict[str, object]], entries: list[dict[
     for name in [name for name, table in tables.items() if table["shape"] == [AMPLE]]:
         count = _count(tables[name], reached.get(name, 0))
         said, _ = size_of(count, guess.fields, _numbers(guess))
-        if not said:
-            guess.ask(f"the elements of {name} (the trial reaches {count:,})", name, "")
-        tables[name]["shape"] = _shape(guess, name, said or "1")
+        of_grid = "" if said else of_blocks(entries, guess.fields, _numbers(guess), count)
+        if not said and not of_grid:
+            guess.ask(f"the elements of {name} (the trial reaches {count:,})", name, str(count))
+        tables[name]["shape"] = [of_grid] if of_grid else _shape(guess, name, said or "1")
     arrays = (*dynamic_names((("kernel.cu", guess.text),)), "shared memory")
     for entry in entries:
         if entry.get("shared_bytes") == TRIED_SHARED:

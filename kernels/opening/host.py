@@ -11,10 +11,12 @@ from pathlib import Path
 from kernels import jail
 from kernels.build import child, cpp
 from kernels.build.plain import assembly, includes
+from kernels.build.plain.device import without_host_functions
 from kernels.build.plain.macros import arguments as parts
-from kernels.build.plain.tokens import bare, functions, tokens
+from kernels.build.plain.macros import macros_of
+from kernels.build.plain.tokens import bare, functions, items, line_of, tokens
 from kernels.build.plain.toolchain import Toolchain
-from kernels.errors import BuildError, RunError
+from kernels.errors import BuildError, ProblemError, RunError
 from kernels.jail import Limits
 from kernels.opening import program, ran
 from kernels.opening.launches import constants_of, host_launches, variable
@@ -26,6 +28,39 @@ __all__ = ["HostLaunch", "constants_of", "host_launches", "parts", "variable"]
 
 def kernels_of(text: str) -> list[str]:
     return [function.name for function in functions(text, tokens(text)) if function.is_kernel]
+
+
+_OF_C = re.compile(
+    r"INFINITY|NAN|NULL|EOF|M_\w+|HUGE_VAL\w*|(?:FLT|DBL|U?(?:INT|LONG|LLONG|CHAR|SHRT)|SIZE)\d*_\w+|CUDA(?:RT)?_\w+"
+)
+_NO_TYPES = ("return", "else", "case", "sizeof", "throw", "do")
+
+
+def check_headers(files: Sequence[tuple[str, str]]) -> None:
+    """Raises ProblemError if device code needs macros that only a missing header of the project can give."""
+    names = [name for name, _ in files]
+    missing = [one for _, text in files for one in includes.includes(text, names) if one.is_left_out and one.quoted]
+    missing = [one for one in missing if not program.SAMPLES.fullmatch(one.header)]
+    if not missing:
+        return
+    code, found, known = without_host_functions(files[0][1]), dict[str, int](), set[str]()
+    for _, text in files:
+        listed = tokens(text)
+        known |= {*macros_of(text), *(name for item in items(text, listed) for name in item.names)}
+        pairs = zip(listed, listed[1:])
+        known |= {two.text for one, two in pairs if re.match(r"[A-Za-z_]", one.text) and one.text not in _NO_TYPES}
+    for one in tokens(code):
+        word = one.text
+        if re.fullmatch(r"[A-Z][A-Z0-9_]{2,}", word) and word not in known and not _OF_C.fullmatch(word):
+            found.setdefault(word, line_of(code, one.start))
+    if found:
+        said = ", ".join(f"{word} (line {line})" for word, line in list(found.items())[:4])
+        rest = f" and {len(found) - 4} more" if len(found) > 4 else ""
+        header = missing[0].header
+        raise ProblemError(
+            f"{names[0]} includes {header}, which is not next to it, and device code needs {said}{rest}. Put "
+            f"{header.rpartition('/')[2]} next to the file."
+        )
 
 
 def has_main(text: str) -> bool:

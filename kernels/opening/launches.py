@@ -12,9 +12,9 @@ from functools import lru_cache
 
 from kernels.build.plain.device import is_of_cuda, without_host_functions
 from kernels.build.plain.macros import active, arguments, expanded, macros_of, with_launches
-from kernels.build.plain.tokens import Function, Token, closing, functions, items, line_of, tokens
+from kernels.build.plain.tokens import Function, closing, functions, items, line_of, tokens
 from kernels.core.sources import function_of
-from kernels.opening.sites import HostLaunch, between, folded, kernel_of, sites
+from kernels.opening.sites import HostLaunch, between, folded, kernel_of, parameter_names, sites
 from kernels.opening.values import value as value_of
 
 _CONSTANT = re.compile(
@@ -276,7 +276,7 @@ class _Host:
     def _given(self, at: int) -> dict[str, str]:
         """A parameter of the called function -> its argument, if that is a number or a kernel."""
         function = self.functions[self._word(at)]
-        names = _parameter_names(self.text, self.found, function)
+        names = parameter_names(self.text, self.found, function)
         follows = at + 1
         if self._word(follows) == "<":
             follows = next((n for n in range(at, len(self.found)) if self._word(n) == "("), at)
@@ -388,14 +388,3 @@ class _Host:
                 name = self._word(number - 1)
         if name:
             body.kernels.setdefault(name, []).extend((one, place) for one in listed)
-
-
-def _parameter_names(text: str, found: list[Token], function: Function) -> list[str]:
-    opener = next((n for n in range(function.first, function.body) if found[n].text == function.name), function.first)
-    inside = between(text, found, opener + 1, closing(found, opener + 1)) if function.body > opener + 1 else ""
-    names = []
-    for one in arguments(inside):
-        pointer = re.search(r"\(\s*\*\s*(\w+)", one)
-        words = re.findall(r"[A-Za-z_]\w*", one.partition("=")[0])
-        names.append(pointer[1] if pointer else words[-1] if words else "")
-    return names

@@ -13,6 +13,7 @@ from kernels.core.sources import C_TYPES, function_of, parameters
 from kernels.core.tensors import Role
 from kernels.errors import ProblemError
 from kernels.opening import host
+from kernels.opening.asking import LAST_LINE, say, size_guess, tiles_guess
 from kernels.opening.blocks import ANY_SIZE, GUESS, NO_SIZE, block_of
 from kernels.opening.filled import initial_of
 from kernels.opening.host import HostLaunch, host_words
@@ -59,7 +60,7 @@ def scratch_of(
         shape: list[str | int] = [part for _, part in known] or [size or "1"]
         if not size and not known:
             rows = any(fit.intermediate(part) for part in one.name.split("_"))  # out_l is a number of each row
-            found.questions.append(f"the elements of {one.name}. {_say(one.name, 'seq_len' if rows else '')}")
+            found.questions.append(f"the elements of {one.name}. {say(one.name, 'seq_len' if rows else '')}")
         if (lanes := LANES.get(one.c_type.rstrip("* "), 1)) > 1:
             axes, shape = [*axes, "lane"], [*shape, lanes]
         table: dict[str, object] = {"shape": shape, "axes": axes, "dtype": one.dtype or "float32"}
@@ -107,7 +108,6 @@ def _size(
 _TEMPLATE = re.compile(r"\A\s*template\s*<([^<>]*)>")
 _TYPEDEF = re.compile(r"\btypedef\s+([\w ]+?)\s+(\w+)\s*;|\busing\s+(\w+)\s*=\s*([\w ]+?)\s*;")
 
-LAST_LINE = 10**6
 QUERY_TILE = "query tile"  # the item of the stories of attention
 
 
@@ -233,7 +233,7 @@ def _launch(
     made.lines.append(("kernel", called, origin))
     for key, sizes in _sizes(text, launch, names, said).items():
         if sizes is None:
-            made.questions.append(f"the {key} of {launch.entry}. {_say(key, _size_guess(key, listed, names))}")
+            made.questions.append(f"the {key} of {launch.entry}. {say(key, size_guess(key, listed, names))}")
         sizes = sizes or ["1"]
         entry[key] = [int(size) if size.isdigit() else size for size in sizes]
         made.lines.append((f"  {key}", ", ".join(sizes), "--say" if key in said else origin))
@@ -248,33 +248,14 @@ def _launch(
         value, source = _argument(one, number, launch, names, made.fit, scratch, said)
         if not value:
             value = "int32 0"
-            guess = _tiles_guess(one.name, names)
-            made.questions.append(f"{one.c_type} {one.name} of {launch.entry}. {_say(one.name, guess)}")
+            guess = tiles_guess(one.name, names)
+            made.questions.append(f"{one.c_type} {one.name} of {launch.entry}. {say(one.name, guess)}")
         args.append(value)
         made.lines.append((f"  {one.c_type} {one.name}", value, source))
     if launch.cooperative:
         entry["cooperative"] = True
         made.lines.append(("  cooperative", "true", origin))
     return entry
-
-
-def _say(option: str, guess: str) -> str:
-    return f"A guess: --say '{option}={guess}'" if guess else f"Say it with --say {option}=EXPRESSION"
-
-
-def _tiles_guess(name: str, names: Names) -> str:
-    """The number of tiles for a name such as T_r or Tr, if B_r or Br is the size of a tile, or ""."""
-    found = re.fullmatch(r"T(_?\w)", name)
-    size = names.expression(f"B{found[1]}", LAST_LINE) if found else None
-    return f"ceil_div(seq_len, {size})" if size and size.isdigit() else ""
-
-
-def _size_guess(key: str, listed: list[Parameter], names: Names) -> str:
-    """A guess of a grid over the tiles of rows, and of a block with the sizes of two constants, or ""."""
-    if key == "grid":
-        return next((guess for one in listed if (guess := _tiles_guess(one.name, names))), "")
-    said = (names.expression(f"block_dim_{axis}", LAST_LINE) for axis in "xy")
-    return ", ".join(size for size in said if size)
 
 
 def _argument(

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from kernels.build.plain.macros import arguments
-from kernels.build.plain.tokens import Token, closing, line_of
+from kernels.build.plain.tokens import Function, Token, closing, line_of
 
 COOPERATIVE = "cudaLaunchCooperativeKernel"
 ARRAY_CALLS = (COOPERATIVE, "cudaLaunchKernel")
@@ -155,3 +155,15 @@ def _value(node: ast.expr) -> int:
 
 def between(text: str, found: list[Token], first: int, last: int) -> str:
     return text[found[first].end : found[last].start].strip()
+
+
+def parameter_names(text: str, found: list[Token], function: Function) -> list[str]:
+    """The names of a function's parameters, "" for one without a name."""
+    opener = next((n for n in range(function.first, function.body) if found[n].text == function.name), function.first)
+    inside = between(text, found, opener + 1, closing(found, opener + 1)) if function.body > opener + 1 else ""
+    names = []
+    for one in arguments(inside):
+        pointer = re.search(r"\(\s*\*\s*(\w+)", one)
+        words = re.findall(r"[A-Za-z_]\w*", one.partition("=")[0])
+        names.append(pointer[1] if pointer else words[-1] if words else "")
+    return names

@@ -159,9 +159,11 @@ def _gains(ran: Ran, before: Ran) -> bool:
     return not before.whole or WORTH * ran.seconds <= before.seconds or WORTH * ran.bytes <= before.bytes
 
 
-def _fits(ran: Ran, before: Ran) -> bool:
-    """Whether a run with smaller numbers says the same of itself as the one before, or more."""
-    return ran.is_clear and (ran.code == before.code or not before.whole)
+def _fits(ran: Ran, before: Ran | None) -> bool:
+    """Whether a run with smaller numbers is no other one: it ends as the whole run before it, or else well."""
+    wanted = before.code if before and before.whole else 0
+    stopped = not ran.whole and ran.seconds <= MOST_SECONDS  # by a fault, which the smaller numbers may have made
+    return ran.is_clear and ran.code == wanted and not stopped
 
 
 def _excess(ran: Ran) -> float:
@@ -180,22 +182,23 @@ def runs(text: str, said: Mapping[str, int], run: Callable[[str, float], Ran]) -
     kept: tuple[Ran, dict[str, int]] | None = None
     stopped: RunError | None = None
     limit = FIRST_SECONDS if reduced(values, 2.0, tiles) != values else 0.0
-    for _ in range(MOST_RUNS):
-        changed = {name: value for name, value in {**values, **said}.items() if own.get(name) != value}
-        factor = float(UNKNOWN)
+    for number in range(MOST_RUNS):
+        changed, factor = {name: one for name, one in {**values, **said}.items() if own.get(name) != one}, 1.0
         try:
             ran = run(with_values(text, changed), limit)
-            if kept and not (_fits(ran, kept[0]) and _gains(ran, kept[0])):
-                return kept  # the smaller numbers do not fit together, or help little
+            stopped = None
+            if number and not (_fits(ran, kept and kept[0]) and (not kept or _gains(ran, kept[0]))):
+                break  # the smaller numbers do not fit together, or help little
             kept, factor = (ran, changed), _excess(ran)
         except RunError as error:
-            if kept:
-                return kept
-            stopped = error
+            stopped, factor = error, 1.0 if kept else float(UNKNOWN)
         smaller = reduced(values, factor, tiles)
         if factor <= 1.0 or smaller == values:
             break
         values, limit = smaller, SECONDS
-    if kept is None:
-        raise stopped or RunError("main() was not run.")
-    return kept
+    if kept and (kept[0].whole or _excess(kept[0]) <= 1.0 or kept[1].keys() - said):
+        return kept
+    if stopped and not kept:
+        raise stopped
+    changed = {name: value for name, value in said.items() if own.get(name) != value}
+    return run(with_values(text, changed), 0.0), changed  # its own numbers, with more time

@@ -1,7 +1,9 @@
 """A trial run of a kernel with ample memory: how far it reaches into each pointer, and the size that explains it."""
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterable, Mapping
 from itertools import combinations
+from typing import Any
 
 from kernels.core.expressions import evaluate
 from kernels.core.request import Request
@@ -48,3 +50,18 @@ def size_of(count: int, sizes: Mapping[str, int], numbers: Mapping[str, int]) ->
     if exact:
         return min(exact, key=lambda said: (len(said.split()), said)), True
     return min(fitting, key=lambda said: (fitting[said], len(said))) if fitting else "", False
+
+
+def of_blocks(
+    entries: Iterable[Mapping[str, Any]], sizes: Mapping[str, int], numbers: Mapping[str, int], count: int
+) -> str:
+    """The size of a memory with as many elements for each block as a number of the text, or "".
+
+    entries: the launches, with their grids."""
+    for entry in entries:
+        grid = [f"({size})" if " " in str(size) else str(size) for size in entry["grid"]]
+        blocks = math.prod(int(evaluate(size, sizes, "")) for size in grid)
+        for number in (1, *numbers.values()):
+            if blocks > 1 and number > 0 and blocks * number == count:
+                return " * ".join([*grid, *([str(number)] if number > 1 else [])])
+    return ""

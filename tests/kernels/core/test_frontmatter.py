@@ -219,6 +219,11 @@ MISTAKES = [
     ("values = [1, 2]", "values = [1, 'two']", "constants.WIDTH is 'two'. It must be whole numbers"),
     ("WIDTH = 2", "WIDE = 2", r"tuned\[0\].WIDE is 2. It must be a value of one of the constants WIDTH"),
     ('initial = "zero"', 'initial = "one"', "scratch.sums.initial is 'one'. It must be poison, zero, restored"),
+    (
+        'family = "dense"',
+        'family = "dense"\ninitial = {o = "poison"}',
+        "initial.o is 'poison'. It must be zero or lowest",
+    ),
     ('initial = "zero"', 'dtype = "double"', "scratch.sums.dtype is 'double'. It must be one of float32, float16"),
     ('axes = ["head", "part"]', 'axes = ["head"]', "scratch.sums has 2 sizes and 1 axes"),
     (
@@ -244,6 +249,11 @@ MISTAKES = [
 
 
 IN_EXPRESSIONS = [
+    (
+        'family = "dense"',
+        'family = "dense"\ninitial = {q = "zero"}',
+        "twice.cu: initial names q. The problem's outputs are o",
+    ),
     (
         '"ceil_div(seq_len, 32)"',
         '"ceil_div(length, 32)"',

@@ -9,9 +9,10 @@ from kernels import __main__ as command_line
 from kernels import catalog
 from kernels.core.request import Request
 from kernels.errors import RunError
-from kernels.opening import host, smaller
+from kernels.opening import command, host, smaller
 from kernels.opening.filled import initial_of
 from kernels.opening.ran import Ran, RanLaunch
+from kernels.opening.trial import reach
 from kernels.opening.values import value
 from kernels.opening.versions import arguments_of, versions_of
 from kernels.run import execute
@@ -75,6 +76,19 @@ def test_a_program_that_ends_at_its_limit_runs_again_and_a_fault_makes_nothing_s
     assert changed["T"] < 1024 and "B" not in changed and "kernel_num" not in changed
     stopped = Ran((RanLaunch(**{**vars(launch), "whole": False}),), 1, "illegal address")
     assert smaller.runs(HUGE, {}, lambda text, limit: stopped) == (stopped, {})
+
+
+def test_smaller_numbers_that_do_not_fit_together_give_way_to_more_time():
+    limits, late = list[float](), RanLaunch(1, "f", (1,), (1,), 0, (), whole=False, seconds=5.0)
+
+    def run(text, limit):
+        limits.append(limit)
+        whole = RanLaunch(**{**vars(late), "whole": not limit})
+        return Ran((whole,), 0 if "T = 1024" in text else 1, "")
+
+    found, changed = smaller.runs(HUGE, {}, run)
+    assert limits == [smaller.FIRST_SECONDS, smaller.SECONDS, 0.0]
+    assert found.whole and not changed
 
 
 PROGRAM = """#include <cstdio>
@@ -277,14 +291,15 @@ void run(torch::Tensor& output, torch::Tensor& first, torch::Tensor& factor) { C
 """
 
 
-def test_a_dispatched_kernel_without_the_includes_that_torch_brings(tmp_path, capsys):
+def test_a_dispatched_kernel_without_the_includes_that_torch_brings(tmp_path):
     path = tmp_path / "mine.cu"
     path.write_text(DISPATCHED)
-    assert command_line.main(["open", str(path), "--write"]) == 0, capsys.readouterr().out
-    kernel = catalog.load_kernel(path)
-    assert kernel.launch_texts[0].entry == "scale<float, 128>"
-    shapes = {one.name: one.shape for one in kernel.problem_type().tensors()}
-    assert shapes["output"] == shapes["first"] != shapes["factor"]
+    files = ((path.name, DISPATCHED),)
+    made = command.free_proposal(path, files, versions_of(DISPATCHED), {}, reach)
+    assert not made.questions and made.table["launches"][0]["entry"] == "scale<float, 128>"
+    shapes = {name: table["shape"] for name, table in made.table["tensors"].items()}
+    assert shapes["output"] == shapes["first"] == ["num_tokens * num_heads * head_size"]
+    assert shapes["factor"] == ["num_tokens * num_heads"]
 
 
 def test_questions_of_a_tiled_kernel_have_guesses(tmp_path, capsys):
@@ -312,3 +327,18 @@ def test_products_with_sums_of_16_bits_are_the_reason_of_small_errors(sums, line
     found = products.reason(request, [SimpleNamespace(share=2.0)])
     assert (found.line if found else 0) == line
     assert products.reason(request, [SimpleNamespace(share=1e6)]) is None
+
+
+def test_a_header_that_is_not_next_to_the_file_is_one_sentence_if_device_code_needs_it(tmp_path, capsys):
+    path = tmp_path / "mine.cu"
+    text = (
+        '#include "utils.h"\n#include <torch/extension.h>\n'
+        "__global__ void f(float* x, int n) {\n  if (threadIdx.x < WIDTH && n < INT_MAX) x[threadIdx.x] = 1;\n}\n"
+    )
+    path.write_text(text)
+    assert command_line.main(["open", str(path)]) == 2
+    said = capsys.readouterr().err
+    assert "mine.cu includes utils.h, which is not next to it, and device code needs WIDTH (line 4)." in said
+    (tmp_path / "utils.h").write_text("#define WIDTH 32\n")
+    host.check_headers(((path.name, text), ("utils.h", "#define WIDTH 32\n")))
+    host.check_headers(((path.name, text.replace("WIDTH", "width")),))
