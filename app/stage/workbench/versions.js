@@ -87,6 +87,7 @@ export function makeVersions({ element, button }, { keptInTab, keepInTab }, { co
     shown.setAttribute('aria-pressed', String(on));
     turned(on);
     if (!on) return;
+    if (matchMedia('(max-width: 899px)').matches) node.scrollIntoView({ block: 'start' }); // it is below the editor
     [before.value, after.value] = all.slice(-2).map(one => String(one.number));
     ask();
   }
@@ -178,7 +179,7 @@ function drawn(element, { names, rows, reasons, notes, difference }) {
     own.length ? [element('h3', {}, names[n]), element('ul', {}, ...own.map(reason => element('li', {}, reason)))] : [],
   );
   /** @type {Record<string, string>} */
-  const sign = { '+': 'added', '-': 'removed', '@': 'place' };
+  const sign = { '+': 'added', '-': 'removed', '@': 'hunk' };
   const lines = difference.slice(2).map(line => element('span', { class: sign[line[0]] ?? '' }, `${line}\n`));
   return [
     table,

@@ -11,6 +11,7 @@ from app.web import server
 from app.workbench import drafts, versions
 from kernels import jail
 from kernels.core.sources import MOST_BYTES
+from kernels.jail import setting
 
 pytestmark = pytest.mark.skipif(bool(jail.why_none()), reason=jail.why_none())
 TEXT = STARTER.read_text()
@@ -63,7 +64,7 @@ def test_an_endless_version_leaves_time_for_the_other(monkeypatch):
     assert row(said, "verdict")["after"] == "right" and "limit" in said["reasons"][0][0]
 
 
-def test_the_route_answers_with_the_table_and_refuses_what_is_none(client):
+def test_the_route_answers_with_the_table_and_refuses_what_is_none(client, monkeypatch):
     def post(body):
         return client.post("/wg/workbench/versions?who=me", content=body)
 
@@ -76,3 +77,5 @@ def test_the_route_answers_with_the_table_and_refuses_what_is_none(client):
         assert said.status_code == 400 and "needs two texts and their titles" in said.json()["error"], body
     long = {"texts": ["x" * (MOST_BYTES + 1), "y"], "titles": TITLES}
     assert post(json.dumps(long)).status_code == 413
+    monkeypatch.setenv(setting.VARIABLE, "off")
+    assert post(json.dumps({"texts": [TEXT, BROKEN], "titles": TITLES})).status_code == 403
