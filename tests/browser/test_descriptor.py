@@ -27,7 +27,7 @@ def test_a_wrong_stride_says_which_key_arrives(visit):
     expect(headline(page)).to_have_text("128 of 256 pieces are wrong. Key 8, dims 0 to 7 gets key 4, dims 0 to 7.")
     assert of(page, "A fault").input_value() == "half"
     said = hover(page, TITLE, row=4, unit=0)
-    assert said.startswith("key 4, dims 0 to 7\nbytes 576 to 591\nread as key 8, dims 0 to 7: wrong")
+    assert said == "key 4, dims 0 to 7\nbytes 576 to 591\nread, right\nread as key 8, dims 0 to 7: wrong"
     assert hover(page, TITLE, outer=8, unit=15) == "key 8, dims 120 to 127\ngets key 4, dims 120 to 127"
     number.focus()
     page.keyboard.press("ArrowUp")  # the key belongs to the number

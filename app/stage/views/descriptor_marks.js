@@ -170,18 +170,22 @@ function addBits(made, at, { bits, fields, means, field, reads, tile, swizzle },
     leading: `${fields.leading} × 16 = ${bytes(fields.leading)}`,
     start: `${fields.start} × 16 = ${bytes(fields.start)}`,
   };
-  for (const { name, high, low, says, short } of FIELDS) {
+  for (const [n, { name, high, low, says, short }] of FIELDS.entries()) {
     const [x, y] = place(high),
       wide = (high - low + 1) * bit,
       colour = colourOf(name, paint),
       idle = name === 'leading' && reads.length > 0 && !leads(tile, swizzle),
-      thing = { datum: { field: name }, tip: `${says}, bits ${low} to ${high}\n${means[name]}` };
+      until = Math.max(FIELDS[n + 1]?.high ?? -1, low > 31 && narrow ? 31 : -1), // the unused bits after it are its own
+      size = (high - until) * bit;
+    made.add(`${name} area`, 'area', [x, y - 1.4 * em, size, bitLine], {
+      ...{ datum: { field: name }, tip: `${says}, bits ${low} to ${high}\n${means[name]}` },
+    });
     made.rect(`${name} field`, [x, y, wide, bitHigh], {
-      ...{ fill: blend(rgb(colour), paper, name === 'stride' || name === 'leading' ? 0.32 : 0.14), ...thing },
+      ...{ fill: blend(rgb(colour), paper, name === 'stride' || name === 'leading' ? 0.32 : 0.14) },
       ...{ stroke: colour, width: field === name ? 3 : 1 },
     });
-    made.text(`${name} is`, [x, y - 0.4 * em], narrow ? short : says, { bold: true, ...thing });
-    made.text(`${name} value`, [x, y + bitHigh + 1.15 * em], values[name] + (idle ? ' (ignored)' : ''), thing);
+    made.text(`${name} is`, [x, y - 0.4 * em], narrow ? short : says, { bold: true });
+    made.text(`${name} value`, [x, y + bitHigh + 1.15 * em], values[name] + (idle ? ' (ignored)' : ''));
   }
   [...bits].forEach((value, n) => {
     const number = BITS - 1 - n,
