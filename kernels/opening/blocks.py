@@ -6,6 +6,8 @@ from itertools import permutations
 
 ANY_1D, ANY_2D = ["256"], ["16", "16"]
 GUESS = ["128"]
+ANY_SIZE = "any size fits its indices"
+NO_SIZE = "its text fixes none"
 MOST_SIZES = 4  # of a kernel, for a search of its grid
 _BOUND = re.compile(r"__launch_bounds__\s*\(\s*(\w+)")
 _STEP = re.compile(r"blockIdx\.[xyz]\s*\*\s*(\w+)\s*\+\s*threadIdx\.([xyz])\b(?!\s*\*)")
@@ -30,9 +32,11 @@ def block_of(body: str, number: Callable[[str], str | None]) -> tuple[list[str],
         return found, "its indices", "1" not in found[: len(sizes)]
     if fixed := _of_shared(body, number):
         return [fixed], "the size of its shared array", True
+    if row := _of_a_row(body, number):
+        return [row], "its elements of a row", True
     if "blockDim" in body and not _fixes(body):
         two = "blockDim.y" in body or "threadIdx.y" in body
-        return list(ANY_2D if two else ANY_1D), "any size fits its indices", True
+        return list(ANY_2D if two else ANY_1D), ANY_SIZE, True
     four = [number(name) for name in ("BM", "BN", "TM", "TN")]
     if all(one and one.isdigit() for one in four):
         m, n, tm, tn = (int(one or 1) for one in four)
@@ -40,7 +44,7 @@ def block_of(body: str, number: Callable[[str], str | None]) -> tuple[list[str],
     named = next((size for name in _NAMED.findall(body) if (size := number(name))), "")
     if named:
         return ([named, named] if "threadIdx.y" in body else [named]), "a constant with this name", False
-    return list(ANY_2D if "threadIdx.y" in body else GUESS), "its text fixes none", False
+    return list(ANY_2D if "threadIdx.y" in body else GUESS), NO_SIZE, False
 
 
 def grids_of(body: str, sizes: list[str], number: Callable[[str], str | None]) -> list[list[str]]:
@@ -71,6 +75,16 @@ def _of_shared(body: str, number: Callable[[str], str | None]) -> str:
     for name, size in re.findall(r"__shared__\s+[\w:]+\s+(\w+)\s*\[\s*(\w+)\s*\]\s*;", body):
         if any(re.search(rf"\b{name}\s*\[\s*{re.escape(one)}\s*\]\s*=", body) for one in threads):
             return number(size) or ""
+    return ""
+
+
+def _of_a_row(body: str, number: Callable[[str], str | None]) -> str:
+    """The length of a row of memory, if each thread has one element of it: row * LENGTH + threadIdx.x, in no loop."""
+    names = re.findall(r"(?<!\()(?:\bint\s+|,\s*)(\w+)\s*=\s*threadIdx\.x\s*[;,]", body)
+    for one in (*names, r"threadIdx\.x"):
+        lengths = {number(length) for length in re.findall(rf"\*\s*(\w+)\s*\+\s*{one}\s*\]", body)}
+        if len(lengths) == 1 and (length := lengths.pop()) and not re.search(rf"\b{one}\s*\+=", body):
+            return length
     return ""
 
 

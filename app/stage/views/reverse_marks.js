@@ -53,7 +53,8 @@ export function reverseLayout({ width, height, em }, parts, phase) {
       : narrow
         ? 11 * em
         : Math.max(10.5 * em, (FEW.includes(phase) ? 0.44 : 0.36) * height), // of the bars
-    room = narrow ? 1.2 * most : (height - head - strip - down * label - band - 4) / (down * rows), // A phone scrolls
+    fits = (height - head - strip - down * label - band - 4) / (down * rows),
+    room = narrow && fits < 0.8 * most ? 1.2 * most : fits, // a phone scrolls before its numbers get flat
     unit = Math.max(0.8, Math.min(most, WIDEST * room)),
     tall = Math.max(0.8, Math.min(TALLEST * unit, room)),
     gap = Math.min(9 * em, (width - across * columns * unit - 4) / (across - 1)),
@@ -192,13 +193,6 @@ export function reverseMarks(at, meta, now) {
       from = at.narrow ? row[0] : Math.min(x, least);
     made.rect(`${name} slot`, rect, { stroke: paint.border, dash: [3, 4] });
     made.text(`${name} name`, [from, up + (at.narrow ? 0.95 : 1.4) * em], name, { bold: true, alpha: seen ? 1 : 0.6 });
-    if (part.product && known.has(name)) {
-      const side = em;
-      made.rect(`${name} product`, [x + w + 1, y - 0.15 * em, side, side], { fill: COLOURS.S });
-      made.text(`${name} product is`, [x + w + 1 + side / 2, y + 0.65 * em], `${part.product}`, {
-        ...{ align: 'center', bold: true, fill: '#fff', size: smallText(em) },
-      });
-    }
     if (at.narrow) {
       const [first] = part.said.split(' '),
         fits = words && [words, part.said].find(text => wide(text, strongly) <= room);
@@ -220,6 +214,14 @@ export function reverseMarks(at, meta, now) {
       made.rect(`${name} frame`, rect, { stroke, width: 3, span: [0, 0.2], out: [0, 0.3] });
     if (fresh) frame(COLOURS.S);
     else if (lit || (note && seen && name !== 'dQ')) frame(paint.text);
+    if (part.product && known.has(name)) {
+      const side = em,
+        corner = Math.min(x + w + 1, at.width - side);
+      made.rect(`${name} product`, [corner, y - 0.15 * em, side, side], { fill: COLOURS.S });
+      made.text(`${name} product is`, [corner + side / 2, y + 0.65 * em], `${part.product}`, {
+        ...{ align: 'center', bold: true, fill: '#fff', size: smallText(em) },
+      });
+    }
   }
   if (picked && picked.part in at.places) addPicked(made, at, meta, picked, tile, paint);
   if (phase === 'forward' || phase === 'kept') addKept(made, at, meta.kept, phase, paint, wide);
@@ -254,7 +256,7 @@ function addHead(made, at, meta, step, paint, wide) {
       width: reads ? 2 : 1,
     });
     made.text(`map ${name} is`, [box[0] + box[2] / 2, box[1] + 0.95 * em], name, {
-      ...{ align: 'center', bold: making || reads, size: 0.9 * em, fill: making ? '#fff' : paint.text },
+      ...{ align: 'center', bold: making || reads, fill: making ? '#fff' : paint.text },
     });
   }
 }
