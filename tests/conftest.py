@@ -1,5 +1,6 @@
 """Shared by all tests: runs on the CPU shim, made once; variants of a kernel's source; and which tests need a GPU."""
 
+import gc
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -95,6 +96,15 @@ def pytest_xdist_make_scheduler(config, log):
             return _unit(super()._split_scope(nodeid).removeprefix("tests/"))
 
     return ByUnit(config, log)
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_collection():
+    """Nothing that the collection makes is garbage. A search for garbage passed all of it, again and again."""
+    gc.disable()
+    yield
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_collection_modifyitems(items):
