@@ -1,5 +1,6 @@
 """Shared by all tests: runs on the CPU shim, made once; variants of a kernel's source; and which tests need a GPU."""
 
+import gc
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -40,7 +41,7 @@ def _no_gpu():
         return str(reason)
 
 
-# Files that take more than about 15 seconds, the longest first: xdist deals files out in this order, so that none of
+# Files that take more than about 10 seconds, the longest first: xdist deals files out in this order, so that none of
 # them begins last, on one core, while the other rests. Those without a browser begin, while .ci/run still looks at
 # types. test_disassembly comes late enough to find test_builds' builds. The browser's tests are one unit.
 LONGEST = (
@@ -48,24 +49,27 @@ LONGEST = (
     "explainers/stories/test_questions.py",
     "app/stories/test_stories.py",
     "browser",
-    "app/stories/test_dropped.py",
     "kernels/build/test_builds.py",
-    "app/stories/test_talks.py",
-    "app/web/test_ends.py",
-    "explainers/models/test_threads.py",
-    "explainers/stories/pipeline/test_pipeline.py",
-    "kernels/run/test_cluster.py",
-    "kernels/run/test_cli.py",
-    "kernels/build/test_disassembly.py",
-    "app/stories/test_compared.py",
+    "kernels/exercises/test_exercises.py",
     "app/web/test_asking.py",
+    "kernels/ops/test_launcher.py",
+    "app/stories/test_compared.py",
+    "app/stories/test_dropped.py",
+    "explainers/stories/pipeline/test_pipeline.py",
+    "kernels/run/wrong/test_explain.py",
+    "app/web/test_ends.py",
+    "kernels/run/test_cluster.py",
+    "kernels/build/test_disassembly.py",
+    "kernels/run/test_cli.py",
+    "kernels/exercises/test_cheats.py",
+    "explainers/models/test_threads.py",
+    "app/stage/test_tools.py",
+    "app/stories/test_talks.py",
     "kernels/recordings/test_run_index.py",
     "kernels/run/test_workers.py",
     "explainers/stories/timing/test_timing.py",
     "explainers/stories/precision/test_precision.py",
-    "kernels/measure/test_pipelines.py",
     "kernels/device/test_hopper.py",
-    "kernels/device/test_simt.py",
     "kernels/test_one_file.py",
 )
 
@@ -92,6 +96,15 @@ def pytest_xdist_make_scheduler(config, log):
             return _unit(super()._split_scope(nodeid).removeprefix("tests/"))
 
     return ByUnit(config, log)
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_collection():
+    """Nothing that the collection makes is garbage. A search for garbage passed all of it, again and again."""
+    gc.disable()
+    yield
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_collection_modifyitems(items):

@@ -16,12 +16,21 @@ def gradients(function, q, k, v, do):
     return torch.autograd.grad(function(*given), given, do)
 
 
+TYPES = (torch.float32, torch.float16, torch.bfloat16)
+LENGTHS = [(40, 40, True), (33, 70, True), (70, 33, True), (20, 50, False)]
+ROWS_FIRST = [(rows, *one) for rows in (False, True) for one in LENGTHS]
+
+
+def each_with_one_type():
+    """Each shape in each type. Without -m slow, in one, another one for the next shape."""
+    for number, shape in enumerate(ROWS_FIRST):
+        for turn, dtype in enumerate(TYPES):
+            marks = [] if turn == number % len(TYPES) else pytest.mark.slow
+            yield pytest.param(*shape, dtype, marks=marks, id="-".join(map(str, (*shape, dtype))))
+
+
 @devices
-@pytest.mark.parametrize("rows", [False, True], ids=["heads first", "rows first"])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
-@pytest.mark.parametrize(
-    ("queries", "keys", "causal"), [(40, 40, True), (33, 70, True), (70, 33, True), (20, 50, False)]
-)
+@pytest.mark.parametrize(("rows", "queries", "keys", "causal", "dtype"), each_with_one_type())
 def test_the_gradients_are_right(device, rows, dtype, queries, keys, causal):
     q, k, v = tensors(queries, keys, dtype=dtype, device=device, rows=rows)
     do, mask = torch.randn_like(q), mask_of(queries, keys, causal)

@@ -82,6 +82,9 @@ def _asked():
 
 
 every = pytest.mark.parametrize("name, changes, case", list(_asked()))
+# Each second kernel without -m slow: `every` has a case of each type of each kernel.
+SLOW = {name: [] if number % 2 else [pytest.mark.slow] for number, name in enumerate(TAKEN)}
+PLAIN = [pytest.param(name, changes, marks=SLOW[name]) for name, changes in TYPES]
 
 
 def test_each_case_is_asked_of_a_kernel_of_each_type_and_rows_without_a_key_have_no_error():
@@ -140,7 +143,7 @@ def test_the_parts_add_up_to_the_kernels_own_error_and_none_is_larger_than_its_r
     assert (part(replay.o, "write") <= (1 + 1e-3) * unit * o + 2.0**-25).all()
 
 
-@pytest.mark.parametrize("name, changes", TYPES, ids=lambda v: "".join(map(str, [v])))
+@pytest.mark.parametrize("name, changes", PLAIN, ids=lambda v: "".join(map(str, [v])))
 def test_stages_are_what_they_say(made, name, changes):
     """Stage by stage against a plain computation over the whole row, without tiles."""
     run, replay = made(name, changes, "plain")
@@ -172,7 +175,7 @@ def test_stages_are_what_they_say(made, name, changes):
     assert np.allclose(replay.sum[AT["sum"], :, -1], np.expm1(told - exact), atol=1e-13)
 
 
-@pytest.mark.parametrize("name", TAKEN)
+@pytest.mark.parametrize("name", [pytest.param(name, marks=marks) for name, marks in SLOW.items()])
 def test_each_type_has_what_it_rounds(made, name):
     """Inputs and weights are rounded in 16 bits alone; O moves by both, and in bfloat16 eight times as far."""
     if _is_float32(KERNELS[name]):
