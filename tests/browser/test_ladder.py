@@ -31,7 +31,7 @@ def test_a_rung_shows_its_time_and_the_hand_chooses_a_rival_and_a_length(visit, 
     best = min((id for id in us["main 8192"] if id[0].isdigit()), key=us["main 8192"].get)
     times = us["main 8192"]["sdpa_math float16"] / us["main 8192"][best]
     expect(page.locator(".wg .narration .sentence")).to_have_text(
-        re.compile(f"is {times:.3g} times faster than torch unfused")
+        re.compile(f"is {times:.3g} times faster than torch as written")
     )
     expect(page.locator(".wg .of-hand .from")).to_contain_text("8,192 tokens")
     hands.get_by_role("button", name="16,384").click()

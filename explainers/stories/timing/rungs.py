@@ -293,7 +293,7 @@ def recorded() -> list[TimedProblem]:
 
 def _of(table: pd.DataFrame, wanted: Mapping[str, object]) -> pd.DataFrame:
     """The timed rows of a problem, with their ids in `key`: kernels of the present code, as tuned, and peers."""
-    rows = table[(table.status == "ok") & (table.num_kv_heads == table.num_heads)]
+    rows = table[table.status.isin(tables.TIMED) & (table.num_kv_heads == table.num_heads)]
     for field, value in wanted.items():
         rows = rows[rows[field] == value]
     here = {name: spec.code_hash for name, spec in catalog.current().kernels.items()}

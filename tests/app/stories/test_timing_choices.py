@@ -123,7 +123,7 @@ def test_a_sweep_is_chosen_by_its_kind_its_problem_and_what_varies():
     """The list had 33 sweeps of 100 letters each. 18 of them were of constants of the fp32 rungs."""
     asked = open_page("timing").asked
     seen, shown = set(), choices_of(asked)
-    assert "sweep" not in shown and len(shown["kind"]["options"]) == 4
+    assert "sweep" not in shown and len(shown["kind"]["options"]) == 5
     for kind in shown["kind"]["options"]:
         of_kind = after(asked, "kind", kind["value"])
         problems = choices_of(of_kind).get("problem", {"options": [{"value": ""}]})["options"]
