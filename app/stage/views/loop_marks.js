@@ -352,14 +352,15 @@ function addCycle(made, at, [products, exponentials], paint) {
     number = (/** @type {number} */ one) => one.toLocaleString('en');
   /** @type {(id: string, x: number, title: string, does: string, count: number, columns: number, fill: string) => number} */
   const unit = (id, x, title, does, count, columns, fill) => {
-    const size = [columns * cell, (count / columns) * cell];
+    const size = [columns * cell, (count / columns) * cell],
+      part = cell > 4 ? 1 : 4; // of a small window: 16 operations in a square
     made.text(`${id} name`, [x, 1.2 * em], title, { bold: true, size: 1.15 * em });
     made.text(`${id} does`, [x, 2.6 * em], does);
     made.rect(`${id} cycle`, [x, top, ...size], {
       ...{ fill, datum: { part: 'cycle', unit: id }, tip: `${number(count)} in one cycle of an SM` },
     });
     made.add(`${id} cells`, 'grid', [x, top, ...size], {
-      ...{ columns, rows: count / columns, stroke: paint.background, width: cell > 5 ? 1 : 0.5 },
+      ...{ columns: columns / part, rows: count / columns / part, stroke: paint.background, width: 1 },
     });
     return top + size[1];
   };

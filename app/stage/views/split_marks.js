@@ -286,7 +286,7 @@ function merge(made, at, { parts, m, l, v1_l }, phase, paint) {
     names = [
       ['max', narrow ? 'max' : 'own max m'],
       ...(narrow ? [] : [['output', 'own O']]),
-      ...(merged ? [['weight', narrow ? 'weight' : 'factor']] : []),
+      ...(merged ? [['weight', 'factor']] : []),
       ['sum', merged ? 'own sum × factor' : 'own sum l'],
     ];
   for (const [column, name] of names)
