@@ -140,7 +140,7 @@ def data_of(run: Run, walk: Walk) -> Row:
 
 def _history(walk: Walk, size: int, fitting: int) -> list[Row]:
     """The steps before the block table: the first moment with more sequences than reserved slots have room for, the
-    same moment with pages, and the first moment at which the followed one has pages of sequences that ended.
+    same moment with pages, and the first moment with pages of ended sequences in the followed sequence.
 
     waits: the first sequence without room. ended: the sequences that ended until then. used, reserved: slots of those
     with room. usage: KVCache.usage.
