@@ -114,7 +114,7 @@ def _sums(run: Run, first: int, end: int, m: float) -> list[float]:
     q, k, v, table = (arrays[one[1].name] for one in (paged.q, paged.k, paged.v, paged.tables))
     pages, slots = table[sequence][tokens // paged.block_size], tokens % paged.block_size
     keys = k[pages, kv_head, :, slots].reshape(len(tokens), -1).astype(np.float64)
-    scores = keys @ q[sequence, head].astype(np.float64) * run.request.problem.scale
+    scores = keys @ q[sequence, head].astype(np.float64) * paged.head_dim**-0.5
     if abs(scores.max() - m) > 0.01 * max(1.0, abs(m)):
         return []
     values = v[pages, kv_head, :SUMS, slots].astype(np.float64)
