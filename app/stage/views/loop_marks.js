@@ -364,7 +364,15 @@ function addCycle(made, at, [products, exponentials], paint) {
     });
     return top + size[1];
   };
-  unit('tensor', 0, 'Tensor cores', `${number(products)} multiply-adds a cycle`, products, GRID, COLOURS.S);
+  unit(
+    'tensor',
+    0,
+    narrow ? 'Tensor cores' : 'Tensor cores of an SM',
+    `${number(products)} multiply-adds a cycle`,
+    products,
+    GRID,
+    COLOURS.S,
+  );
   const under = unit(
     'other',
     far,
