@@ -58,7 +58,7 @@ export function loopLayout({ width, height, em }, { units, panels }) {
     // a narrow window has the words on the run below them
     strips = narrow ? STRIPS * strip + 4.6 * em : (panels.length - 1) * strip + 0.8 * em,
     fixed = axis + title + strips,
-    row = 7 * em, // of the pieces, before the units are known
+    row = (narrow ? 5 : 7) * em, // of the pieces, before the units are known
     spare = height - row - 6 * em,
     head = units || spare < 9 * em ? 0 : spare, // a low window has only the pieces
     one = Math.max(1.3 * em, Math.min(9 * em, (height - head - fixed) / sum)),
@@ -203,7 +203,7 @@ export function loopMarks(at, now, paint) {
       [short] = long.split(' ');
     if (text && bar.flying) say('says', from + rect[2] - 4, 0.36 * em, { text, align: 'right' });
     else if (text) say('says', from + pad, 0.36 * em, { text, bold: true });
-    else if (!bar.flying && measured(short) < room) {
+    else if (!bar.flying && measured(short) < room + (bar.part === 'P' ? 0.4 : 0) * em) {
       const tall = bh > 2.6 * em; // then its tile has a line of its own
       say('says', from + pad, (tall ? -0.3 : 0.36) * em, { text: short, bold: true });
       if (tall) say('tile', from + pad, 1.05 * em, { text: `${bar.tile}`, bold: true });
@@ -347,8 +347,8 @@ function addCycle(made, at, [products, exponentials], paint) {
     top = (narrow ? 4.4 : 3.4) * em,
     rows = products / GRID,
     gap = (narrow ? 1.5 : 3) * em,
-    far = 0.68 * at.width + gap, // of the other units
     cell = Math.min(0.68 * (at.width / GRID), (at.head - top - 1.8 * em) / rows),
+    far = Math.max(GRID * cell + gap, narrow ? 0.68 * at.width : 0), // of the other units
     number = (/** @type {number} */ one) => one.toLocaleString('en');
   /** @type {(id: string, x: number, title: string, does: string, count: number, columns: number, fill: string) => number} */
   const unit = (id, x, title, does, count, columns, fill) => {

@@ -102,7 +102,7 @@ function idle(made, at, { more, sms, heads }, paint) {
     below = (more.length ? 11.5 : 4.5) * em,
     free = height - 1.7 * em - below,
     // the largest squares that have room
-    columns = [12, 15, 18].find(many => Math.ceil(sms / many) * (width / many) <= free) ?? 22,
+    columns = [12, 15, 17, 18, 19, 20, 21].find(many => Math.ceil(sms / many) * (width / many) <= free) ?? 22,
     lines = Math.ceil(sms / columns),
     cell = Math.max(1.3 * em, Math.min(width / columns, free / lines)),
     busy = Math.min(heads, sms),
@@ -134,7 +134,7 @@ function idle(made, at, { more, sms, heads }, paint) {
   const [first, last] = [more[0], more[more.length - 1]],
     label = (narrow ? 7 : 9) * em,
     room = width - label - 6 * em,
-    row = 1.9 * em;
+    row = Math.max(1.9 * em, Math.min(3.2 * em, (height - y - 3 * em) / 2));
   y += 2.1 * em;
   made.text(
     'times are',
@@ -146,7 +146,7 @@ function idle(made, at, { more, sms, heads }, paint) {
   );
   [first, last].forEach(({ us: [us], blocks: [blocks] }, n) => {
     const top = y + 0.5 * em + n * row,
-      line = top + 1.15 * em,
+      line = top + (row - 0.4 * em) / 2 + 0.35 * em,
       wide = (room * us) / last.us[0];
     made.text(`time ${n} is`, [0, line], `${number(blocks)} blocks`, { out: GOES, span: COMES });
     made.rect(`time ${n}`, [label, top, wide, row - 0.4 * em], {
