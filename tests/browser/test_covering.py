@@ -1,7 +1,5 @@
-"""An open question covers its answer in texts and pictures, and nothing else; Show me points at the exact thing; no stop
-plays by itself."""
+"""An open question covers its answer in texts and pictures, and nothing else. Show me points at the exact thing."""
 
-import pytest
 from browser.conftest import shown
 from browser.stepping import HURRIED, asked_now, press, step_of
 from browser.test_course import questions_of

@@ -57,11 +57,12 @@ def test_every_question_stands_whole_in_the_card_beside_the_picture(visit, path)
 def test_a_question_waits_for_the_step_of_its_picture(visit):
     page = opened(visit, "block_table?stop=pages", LAPTOP)
     later, asked = page.locator(".wg .guide .later"), page.locator(".wg .guide .question")
-    step = page.evaluate("document.querySelector('.wg').stage.content.questions.find(q => q.id === 'check_block_table').step")
-    page.evaluate("window.clock.set(%d, 'user')" % (step - 1))
+    asks = "document.querySelector('.wg').stage.content.questions"
+    step = page.evaluate(f"{asks}.find(q => q.id === 'check_block_table').step")
+    page.evaluate(f"window.clock.set({step - 1}, 'user')")
     expect(later).to_have_text(f"Question 2 of 2 comes at step {step + 1}.")
     assert not asked.count()
-    page.evaluate("window.clock.set(%d, 'user')" % step)
+    page.evaluate(f"window.clock.set({step}, 'user')")
     expect(asked).to_be_visible()
     expect(later).to_be_hidden()
 
