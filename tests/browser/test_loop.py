@@ -37,7 +37,7 @@ def test_a_hand_drags_the_end_of_a_bar(visit):
     x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
     said = hover(page, TITLE, panel="C", part="P", tile=0, group=0)
     assert said == "warpgroup 1: softmax, key tile 0\n690 ns (modelled)"
-    run = hover(page, TITLE, panel="run", part="S", tile=3, group=0)
+    run = hover(page, TITLE, panel="run", part="work")
     page.mouse.move(x, y)
     page.mouse.down()
     page.mouse.move(x - 60, y, steps=4)
@@ -48,7 +48,7 @@ def test_a_hand_drags_the_end_of_a_bar(visit):
         hover(page, TITLE, panel="C", part="P", tile=0, group=1)
         == f"warpgroup 2: softmax, key tile 0\n{ns} ns (modelled)"
     )
-    assert hover(page, TITLE, panel="run", part="S", tile=3, group=0) == run and run.endswith("(recorded)")
+    assert hover(page, TITLE, panel="run", part="work") == run and run.endswith("(recorded)")
 
 
 def test_show_me_goes_on_to_the_schedule_of_the_answer(visit):

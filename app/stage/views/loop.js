@@ -64,8 +64,7 @@ export default function (host, { meta }, context) {
     const large = step === HAND ? 2 : found.length - 1;
     return [found[large], ...found.filter((_, n) => n !== large)];
   }
-  const isTop = () => clock.step < AFTER;
-  const place = (now = panels()) => loopLayout(size, { units: clock.step > PIECES, top: isTop(), panels: now });
+  const place = (now = panels()) => loopLayout(size, { units: clock.step > PIECES, panels: now });
   const length = () => (clock.step < AFTER ? 1 : 2.02) * first;
   /** The moments under a handle: of the first tile. */
   function handles() {
@@ -89,7 +88,7 @@ export default function (host, { meta }, context) {
     shown = loopMarks(
       place(now),
       {
-        ...{ panels: now, length: length(), top: isTop(), instruction: meta.instruction, handles: handles() },
+        ...{ panels: now, length: length(), cycle: meta.cycle, handles: handles() },
         ...{ tile: thing?.tile === undefined ? null : thing, metered: clock.step >= AFTER },
       },
       paint,

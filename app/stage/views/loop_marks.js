@@ -24,8 +24,8 @@ const inkOn = fill => {
   const [r, g, b] = fill.map(part => (part / 255) ** 2.2);
   return 0.2126 * r + 0.7152 * g + 0.0722 * b > 0.18 ? '#111' : '#fff';
 };
-const LANES_OF_A_WARP = 32;
 const STRIPS = 3;
+const GRID = 64; // operations in a row of the picture of a cycle
 
 /** @typedef {import('./loop_rule.js').Bar & {flying?: boolean}} Piece */
 /**
@@ -45,9 +45,9 @@ const groupsOf = (/** @type {Panel} */ { bars }) => 1 + Math.max(0, ...bars.map(
 
 /**
  * @param {{width: number, height: number, em: number}} size
- * @param {{units: boolean, top: boolean, panels: Panel[]}} now top: whether the instruction is there
+ * @param {{units: boolean, panels: Panel[]}} now units: whether the pieces are on their units
  */
-export function loopLayout({ width, height, em }, { units, top, panels }) {
+export function loopLayout({ width, height, em }, { units, panels }) {
   const narrow = width < 620,
     left = (narrow ? 4.9 : 10.8) * em,
     right = narrow ? 4 : 9 * em,
@@ -55,18 +55,13 @@ export function loopLayout({ width, height, em }, { units, top, panels }) {
     axis = 2.2 * em,
     strip = (narrow ? 1.6 : 2.1) * em,
     sum = UNITS.reduce((all, unit) => all + LANES[unit], 0),
-    strips = top ? 0 : STRIPS * strip + (narrow ? 4.6 : 0.8) * em, // a narrow window has the words on the run below them
+    // a narrow window has the words on the run below them
+    strips = narrow ? STRIPS * strip + 4.6 * em : (panels.length - 1) * strip + 0.8 * em,
     fixed = axis + title + strips,
-    row = 7 * em, // of the pieces, before the units are known
+    row = (narrow ? 5 : 7) * em, // of the pieces, before the units are known
     spare = height - row - 6 * em,
-    head = !units
-      ? spare < 9 * em
-        ? 0
-        : spare // a low window has only the pieces
-      : top
-        ? Math.max(9 * em, Math.min(0.62 * height, height - fixed - 3.6 * em * sum))
-        : 0,
-    one = Math.max(1.3 * em, Math.min(6 * em, (height - head - fixed) / sum)),
+    head = units || spare < 9 * em ? 0 : spare, // a low window has only the pieces
+    one = Math.max(1.3 * em, Math.min(9 * em, (height - head - fixed) / sum)),
     /** @type {Record<string, {y: number, h: number}>[]} */ places = [{}];
   let y = head + title;
   const titles = [head + 0.72 * title];
@@ -102,8 +97,7 @@ export function loopLayout({ width, height, em }, { units, top, panels }) {
  * @param {object} now
  * @param {Panel[]} now.panels
  * @param {number} now.length ns of the axis
- * @param {boolean} now.top whether the instruction is there
- * @param {number[]} now.instruction rows, depth and columns
+ * @param {number[]} now.cycle multiply-adds and exponentials of an SM in a cycle
  * @param {{unit: string, tile: number, panel: string} | null} now.tile under the pointer
  * @param {{x: string, at: number}[]} now.handles moments that the reader can drag
  * @param {boolean} now.metered whether the shares are there
@@ -122,9 +116,7 @@ export function loopMarks(at, now, paint) {
     key = panel.recorded ? 'run' : 'main', // the bars of a schedule become those of the next one
     late = { span: [0.5, 1] }, // no bar crosses a name on its way
     measured = (/** @type {string} */ text, size = em) => widest([text], `600 ${size}px ${paint.font}`);
-  const scores = panel.bars.find(({ part }) => part === 'S');
-  if (now.top && at.head)
-    addInstruction(made, at, now.instruction, scores ? x((scores.start + scores.end) / 2) : left, paint);
+  if (at.head) addCycle(made, at, now.cycle, paint);
   const rectOf = (/** @type {Piece} */ bar) => {
     const lane = lanes[bar.unit],
       whole = bar.group < 0 || !panel.roles || (panel.full && bar.unit === 'tensor'),
@@ -151,7 +143,7 @@ export function loopMarks(at, now, paint) {
       continue;
     }
     const name = panel.recorded && unit === 'tensor' ? ['products', 'products'] : NAMES[unit],
-      says = unit === 'copy' && panel.roles ? ['producer copies', 'copy'] : name;
+      says = unit === 'copy' && panel.roles ? ['one group copies', 'copy'] : name;
     made.text(`${key} ${unit} is`, [0, lane.y + lane.h / 2 + em / 3, left - 6], says[narrow ? 1 : 0], late);
     if (panel.roles && unit !== 'copy' && !(panel.full && unit === 'tensor'))
       for (let group = 0; group < groups; group++)
@@ -203,24 +195,22 @@ export function loopMarks(at, now, paint) {
     }
     const words = bar.flying
         ? [`${long}, in flight`, long]
-        : [
-            ...(panel.full && bar.unit === 'tensor' ? [`${bar.group + 1}: ${long}`] : []),
-            ...(together ? [`${groups} × ${long}`, `${groups} × ${bar.part}`] : []),
-            long,
-          ],
-      room = (bar.flying ? 0.5 : 1) * rect[2] - 3,
+        : [...(together ? [`${groups} × ${long}`, `${groups} × ${bar.part}`] : []), long],
+      held = now.handles.some(({ at: ns }) => Math.abs(x(ns) - bx) < 2 && bar.unit === 'copy'),
+      pad = (held ? 1.5 : 0.3) * em, // beside the arrow of a handle
+      room = (bar.flying ? 0.5 : 1) * rect[2] - pad - 0.4 * em,
       text = words.find(one => measured(one) < room),
       [short] = long.split(' ');
     if (text && bar.flying) say('says', from + rect[2] - 4, 0.36 * em, { text, align: 'right' });
-    else if (text) say('says', from + 2, 0.36 * em, { text, bold: true });
-    else if (!bar.flying && measured(short) < room) {
+    else if (text) say('says', from + pad, 0.36 * em, { text, bold: true });
+    else if (!bar.flying && measured(short) < room + (bar.part === 'P' ? 0.4 : 0) * em) {
       const tall = bh > 2.6 * em; // then its tile has a line of its own
-      say('says', from + 2, (tall ? -0.3 : 0.36) * em, { text: short, bold: true });
-      if (tall) say('tile', from + 2, 1.05 * em, { text: `${bar.tile}`, bold: true });
+      say('says', from + pad, (tall ? -0.3 : 0.36) * em, { text: short, bold: true });
+      if (tall) say('tile', from + pad, 1.05 * em, { text: `${bar.tile}`, bold: true });
     }
   }
   made.list.push(...texts.list);
-  if (now.metered || panel.recorded) addMeter(made, at, panel, paint);
+  if (now.metered || panel.recorded) addMeter(made, at, panel);
   now.panels.slice(1).forEach((one, n) => addStrip(made, at, one, n + 1, x, now.length, paint));
   if (!at.units) {
     made.text('tile', [0, at.titles[0]], 'One key tile', { bold: true, size: 1.15 * em });
@@ -256,13 +246,22 @@ function addStrip(made, at, panel, n, x, length, paint) {
     text = narrow ? `${panel.recorded ? '' : panel.id} ${says}` : panel.title;
   made.text(`${name} title`, [0, y + h / 2 + em / 3, left - 8], text, { ...late, alpha: 0.75 });
   made.rect(`${name} lane`, [left, y, at.width - left - at.right, h], { ...late, fill: paint.panel });
-  for (const { unit, part, tile, group, start, end, flying } of panel.bars) {
-    if (unit !== 'tensor' || flying || start >= length || end < 0 || (!panel.roles && group)) continue;
+  const whole = at.width - left - at.right;
+  made.add(`${name} rest`, 'hatch', [left, y, whole, h], { ...late, stroke: PALETTE.wrong, gap: 9, alpha: 0.5 });
+  if (panel.recorded) {
+    // when a product really runs is not measured, only how long all of them need
+    made.rect(`${name} work`, [left, y, whole * panel.share, h], {
+      ...{ ...late, fill: blend(rgb(COLOURS.S), rgb(paint.background), 0.5), datum: { panel: panel.id, part: 'work' } },
+      tip: `${panel.title}: tensor cores work at least ${Math.round(100 * panel.share)}% of the time (recorded)`,
+    });
+  }
+  for (const { unit, part, tile, group, start, end } of panel.recorded ? [] : panel.bars) {
+    if (unit !== 'tensor' || start >= length || end < 0 || (!panel.roles && group)) continue;
     const [from, to] = [Math.max(left, x(start)), x(Math.min(end, length))];
     made.rect(`${name} ${part} ${tile} ${group}`, [from, y, Math.max(1, to - from - 1), h], {
-      ...{ ...late, alpha: 0.4, fill: COLOURS[part] },
+      ...{ ...late, fill: blend(rgb(COLOURS[part]), rgb(paint.background), 0.5) },
       ...{ datum: { panel: panel.id, unit, part, tile, group } },
-      tip: `${panel.title}: ${part}, key tile ${tile}\n${Math.round(end - start).toLocaleString('en')} ns (${panel.recorded ? 'recorded' : 'modelled'})`,
+      tip: `${panel.title}: ${part}, key tile ${tile}\n${Math.round(end - start).toLocaleString('en')} ns (modelled)`,
     });
   }
   if (!narrow)
@@ -281,11 +280,11 @@ function addRests(made, panel, { y, h }, x, length, em, paint) {
       const rect = [x(until), y, x(stop) - x(until) - 1, h];
       made.add(`rest ${n}`, 'hatch', rect, {
         ...{
-          stroke: PALETTE.wrong,
+          stroke: until ? PALETTE.wrong : paint.border, // the start is not counted
           gap: 9,
           width: 1.2,
           datum: { panel: panel.id, rest: n },
-          tip: 'the tensor cores rest',
+          tip: until ? 'the tensor cores rest' : 'the start, before the first copy: not counted',
         },
       });
       if (rect[2] > 3.4 * em) {
@@ -293,8 +292,8 @@ function addRests(made, panel, { y, h }, x, length, em, paint) {
         made.rect(`rest ${n} plate`, [middle - 1.3 * em, y + h / 2 - 0.75 * em, 2.6 * em, 1.5 * em], {
           fill: paint.panel,
         });
-        made.text(`rest ${n} says`, [middle, y + h / 2 + em / 3], 'rest', {
-          ...{ align: 'center', bold: true, fill: PALETTE.wrong },
+        made.text(`rest ${n} says`, [middle, y + h / 2 + em / 3], until ? 'rest' : 'start', {
+          ...{ align: 'center', bold: true, fill: until ? PALETTE.wrong : paint.text },
         });
       }
     }
@@ -303,8 +302,8 @@ function addRests(made, panel, { y, h }, x, length, em, paint) {
   }
 }
 
-/** The share of the time in which the tensor cores work. @type {(made: Marks, at: Layout, panel: Panel, paint: Paint) => void} */
-function addMeter(made, at, panel, paint) {
+/** The share of the time in which the tensor cores work. @type {(made: Marks, at: Layout, panel: Panel) => void} */
+function addMeter(made, at, panel) {
   const { em, narrow } = at,
     [{ copy, softmax }] = at.places,
     { y } = copy,
@@ -323,10 +322,10 @@ function addMeter(made, at, panel, paint) {
     wide = at.right - em,
     middle = y + high / 2;
   made.text('share', [left, middle + 0.2 * em], says, { ...thing, bold: true, size: 2.3 * em });
-  made.rect('share all', [left, middle + 0.8 * em, wide, 0.5 * em], { fill: paint.border });
-  made.rect('share part', [left, middle + 0.8 * em, wide * Math.min(1, panel.share), 0.5 * em], {
-    fill: COLOURS.S,
-  });
+  const bar = [left, middle + 0.8 * em, wide, 1.1 * em];
+  made.add('share all', 'hatch', bar, { stroke: PALETTE.wrong, gap: 7, width: 1.2 });
+  made.rect('share part', [left, bar[1], wide * Math.min(1, panel.share), bar[3]], { fill: COLOURS.S });
+  if (panel.share < 0.99) made.text('share rest', [left, bar[1] + 2.4 * em], 'hatched: rest', { fill: PALETTE.wrong });
   const what = panel.recorded ? 'work at least' : 'tensor cores work';
   made.text('share of', [left, middle - 1.9 * em], what, {});
 }
@@ -341,75 +340,52 @@ function addAxis(made, at, x, length, paint) {
   }
 }
 
-/** One instruction of the tensor cores, and one of the other units, to one scale. aim: x of the piece of its
- *  product. @type {(made: Marks, at: Layout, sizes: number[], aim: number, paint: Paint) => void} */
-function addInstruction(made, at, [rows, depth, columns], aim, paint) {
-  const { em, narrow, units } = at,
-    half = narrow ? at.width : 0.62 * at.width,
-    top = 3.6 * em,
-    gap = 0.4 * em,
-    scale = Math.min((at.head - top - 2.4 * em) / (rows + depth), (half - 6 * em) / (depth + columns)),
-    inner = top + depth * scale + gap,
-    right = depth * scale + gap,
-    end = right + columns * scale,
-    dark = blend(rgb(paint.text), rgb(paint.background), 0.55),
-    products = rows * depth * columns,
+/** What an SM can do in one cycle: multiply-adds of its tensor cores, and exponentials. A square is one operation. */
+/** @type {(made: Marks, at: Layout, cycle: number[], paint: Paint) => void} */
+function addCycle(made, at, [products, exponentials], paint) {
+  const { em, narrow } = at,
+    top = (narrow ? 4.4 : 3.4) * em,
+    rows = products / GRID,
+    gap = (narrow ? 1.5 : 3) * em,
+    cell = Math.min(0.68 * (at.width / GRID), (at.head - top - 1.8 * em) / rows),
+    far = Math.max(GRID * cell + gap, narrow ? 0.68 * at.width : 0), // of the other units
     number = (/** @type {number} */ one) => one.toLocaleString('en');
-  const matrix = (
-    /** @type {string} */ id,
-    /** @type {number[]} */ [x, y, w, h],
-    /** @type {string} */ fill,
-    /** @type {number[]} */ [across, down],
-  ) => {
-    made.rect(`unit ${id}`, [x, y, w * scale, h * scale], { fill });
-    made.add(`unit ${id} grid`, 'grid', [x, y, w * scale, h * scale], {
-      ...{ columns: across, rows: down, stroke: paint.background, width: 1 },
-    });
-  };
-  const name = (
-    /** @type {string} */ id,
-    /** @type {number} */ x,
-    /** @type {string} */ says,
-    /** @type {string} */ does,
-  ) => {
-    made.text(`${id} name`, [x, 1.2 * em], says, { bold: true, size: 1.15 * em });
+  /** @type {(id: string, x: number, title: string, does: string, count: number, columns: number, fill: string) => number} */
+  const unit = (id, x, title, does, count, columns, fill) => {
+    const size = [columns * cell, (count / columns) * cell],
+      part = cell > 4 ? 1 : 4; // of a small window: 16 operations in a square
+    made.text(`${id} name`, [x, 1.2 * em], title, { bold: true, size: 1.15 * em });
     made.text(`${id} does`, [x, 2.6 * em], does);
-  };
-  const of = narrow ? `; exp units: ${LANES_OF_A_WARP}` : '';
-  name('unit', 0, 'Tensor cores', `one instruction: ${number(products)} multiply-adds${of}`);
-  matrix('a', [0, inner, depth, rows], COLOURS.Q, [depth / 4, rows / 4]);
-  matrix('b', [right, top, columns, depth], COLOURS.K, [columns / 4, depth / 4]);
-  matrix('c', [right, inner, columns, rows], COLOURS.S, [columns / 4, rows / 4]);
-  const under = inner + rows * scale + 1.2 * em,
-    middle = [right + 0.5 * columns * scale, inner + 0.5 * rows * scale];
-  made.text('unit b is', [end + 0.5 * em, top + 0.5 * depth * scale - 0.2 * em], 'Kᵀ', { bold: true });
-  made.text('unit b size', [end + 0.5 * em, top + 0.5 * depth * scale + em], `${depth} × ${columns}`);
-  made.text('unit a is', [0, under], 'Q', { bold: true });
-  made.text('unit a size', [1.2 * em, under], `${rows} × ${depth}`);
-  made.rect('unit c plate', [middle[0] - 4.6 * em, middle[1] - 1.2 * em, 9.2 * em, 2.2 * em], { fill: COLOURS.S });
-  made.text('unit c is', [middle[0], middle[1] + 0.25 * em], `S: ${rows} × ${columns}`, {
-    ...{ align: 'center', bold: true, size: 1.15 * em, fill: inkOn(rgb(COLOURS.S)) },
-  });
-  if (!units) {
-    // to the piece of the loop that it works for
-    const [from, to] = [inner + rows * scale + 3, at.places[0].copy.y - 3],
-      corner = to - 1.6 * em;
-    made.add('unit c way', 'way', null, {
-      points: [
-        [middle[0] + 3 * em, from],
-        [middle[0] + 3 * em, corner],
-        [aim, corner],
-        [aim, to],
-      ],
-      ...{ stroke: COLOURS.S, width: 2.5, head: 0.4 * em },
+    made.rect(`${id} cycle`, [x, top, ...size], {
+      ...{ fill, datum: { part: 'cycle', unit: id }, tip: `${number(count)} in one cycle of an SM` },
     });
-  }
-  if (narrow) return;
-  const far = Math.max(half, end + 6 * em);
-  name('other', far, 'Other units', `one instruction: ${LANES_OF_A_WARP} exponentials, one a lane`);
-  matrix('other', [far, inner, LANES_OF_A_WARP, 4], units ? COLOURS.P : dark, [LANES_OF_A_WARP, 1]);
-  const times = `${number(products / LANES_OF_A_WARP)} times as many operations in one instruction: fast, but for products only.`;
-  wrapped(`Tensor cores: ${times}`, at.width - far, 5, text => widest([text], `${em}px ${paint.font}`)).forEach(
-    (text, n) => made.text(`other says ${n}`, [far, inner + 4 * scale + (2 + 1.35 * n) * em, at.width - far], text),
+    made.add(`${id} cells`, 'grid', [x, top, ...size], {
+      ...{ columns: columns / part, rows: count / columns / part, stroke: paint.background, width: 1 },
+    });
+    return top + size[1];
+  };
+  unit(
+    'tensor',
+    0,
+    narrow ? 'Tensor cores' : 'Tensor cores of an SM',
+    `${number(products)} multiply-adds a cycle`,
+    products,
+    GRID,
+    COLOURS.S,
   );
+  const under = unit(
+    'other',
+    far,
+    'Other units',
+    `${exponentials} ${narrow ? 'e^x' : 'exponentials'} a cycle`,
+    exponentials,
+    4,
+    COLOURS.P,
+  );
+  const times = narrow ? [] : [`${number(products / exponentials)} multiply-adds`, 'for one exponential.'];
+  times.forEach((text, n) => {
+    made.text(`other says ${n}`, [far, under + (2.2 + 1.7 * n) * em, at.width - far], text, {
+      ...{ size: 1.25 * em, bold: !n },
+    });
+  });
 }

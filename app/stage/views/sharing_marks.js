@@ -1,5 +1,6 @@
 // The picture of shared KV heads, as marks. A column of memory is one KV head. It is under its query heads, and the
-// columns that it leaves free hold the KV heads of other requests. Below: what sharing saves, and what it does not.
+// columns that it leaves free hold the KV heads of other requests. Two steps look at one group alone: the blocks that
+// read its KV head, each by a way of its own. Below: what sharing saves, and what it does not.
 import { filled } from '../core/follow.js';
 import { Marks } from '../core/kinds.js';
 import { amount, blend, COLOURS, number, PALETTE, rgb, short } from '../core/paint.js';
@@ -12,7 +13,15 @@ const UNITS = [
   [2 ** 20, 'MiB'],
   [1, 'bytes'],
 ];
-const LINES = [2, 2, 3, 5, 5]; // of what is saved, at each step
+// what is saved, at each step
+const LINES = [
+  ['held', 'products'],
+  ['held', 'products'],
+  ['asked'],
+  ['asked', 'once', 'time'],
+  ['held', 'products', 'asked', 'once', 'time'],
+];
+const [ASKS, ONCE] = [2, 3]; // the steps with one group alone
 const LATER = [0.3, 0.8], // what changes its size
   LAST = [0.8, 1]; // and what is new
 const GOES = [0, 0.1]; // what leaves is gone before anything else moves
@@ -46,11 +55,30 @@ export function sharingMarks(at, { meta, step, kv, head }, paint) {
     most = bytesOf(meta, heads).held,
     size = Math.min(em, Math.max(12, 0.55 * pitch)),
     labelled = pitch > 1.5 * em,
-    lines = ledger(meta, sizes, kv).slice(0, LINES[step]),
+    lines = ledger(meta, sizes, kv).filter(({ id }) => LINES[step].includes(id)),
     high = at.memoryOf(lines.length),
+    alone = step === ASKS || step === ONCE,
+    before = LINES[step - 1] ?? [],
+    list = () =>
+      lines.forEach((line, n) =>
+        saved(
+          made,
+          at,
+          line,
+          top + high + 2.4 * em + n * at.line,
+          { shares: step > 0, fresh: !before.includes(line.id) },
+          paint,
+        ),
+      ),
     middle = Math.floor((group - 1) / 2), // the column of a group that its own KV head has
     columnOf = (/** @type {number} */ request, /** @type {number} */ store) =>
       store * group + (request === 0 ? middle : request <= middle ? request - 1 : request);
+  if (alone) {
+    const group = { step, group: sizes.group, high: top + high + 1.6 * em, column: columnOf(0, 0) };
+    blocks(made, at, group, paint);
+    list();
+    return made.list;
+  }
   made.text(
     'query is',
     [0, 0.95 * em],
@@ -92,7 +120,7 @@ export function sharingMarks(at, { meta, step, kv, head }, paint) {
         const rect = [x, top + (half * high) / halves.length, pitch - 2, high / halves.length - 1],
           others = PALETTE.sequences[request % PALETTE.sequences.length];
         made.rect(`${id} ${cache}`, rect, {
-          fill: request ? blend(rgb(others), rgb(paint.background), 0.35) : COLOURS[cache],
+          fill: request ? blend(rgb(others), rgb(paint.background), 0.16) : COLOURS[cache],
           alpha: !request && head !== null && Math.floor(head / group) !== n ? 0.35 : 1,
           ...{ datum: { request, store: n, cache }, tip, ease: 'both', out: [0, 0.4] },
           enter: { rect: [rect[0], rect[1] + (request ? high : 0), rect[2], 0], alpha: 0 },
@@ -106,8 +134,8 @@ export function sharingMarks(at, { meta, step, kv, head }, paint) {
             {
               ...{
                 align: 'center',
-                fill: request ? paint.text : '#fff',
-                bold: true,
+                fill: request ? blend(rgb(paint.text), rgb(paint.background), 0.55) : '#fff',
+                bold: !request,
                 size,
                 out: GOES,
                 span: [0.6, 0.9],
@@ -127,17 +155,120 @@ export function sharingMarks(at, { meta, step, kv, head }, paint) {
       : `Memory, ${room}: ${fits}, of ${number(tokens)} tokens${group > 1 ? `. ${others}` : ''}`,
     { bold: true, out: GOES, span: LATER, ease: 'both' },
   );
-  lines.forEach((line, n) =>
-    saved(
-      made,
-      at,
-      line,
-      top + high + 2.4 * em + n * at.line,
-      { shares: step > 0, fresh: n >= (LINES[step - 1] ?? 0) },
-      paint,
-    ),
-  );
+  list();
   return made.list;
+}
+
+/** The blocks that read one KV head: V1's, one for each query head, and then one for all of them. A way from memory is
+ *  as wide as all that it brings. */
+/** @type {(made: Marks, at: ReturnType<typeof sharingLayout>, now: {step: number, group: number, high: number,
+ *   column: number}, paint: Paint) => void} */
+function blocks(made, at, { step, group, high, column }, paint) {
+  const { em, width, narrow } = at,
+    both = step === ONCE,
+    gap = (narrow ? 1 : 2) * em,
+    wide = (width - gap) / 2;
+  readers(made, at, {
+    ...{ id: 'V1', blocks: group, group, column, rect: both ? [0, 0, wide, high] : [0, 0, width - 2, high] },
+    ...{
+      title: narrow ? 'V1: a block a head' : 'V1: a block for each query head',
+      says: `K and V: asked for ${group} times`,
+    },
+    ...{ paint, span: [0, 0.5], late: [0.5, 0.8], fill: PALETTE.wrong },
+  });
+  if (both)
+    readers(made, at, {
+      ...{ id: 'group', blocks: 1, group, column, rect: [wide + gap, 0, wide - 2, high] },
+      ...{
+        title: narrow ? 'One block a group' : 'One block for the whole group',
+        says: 'K and V: asked for once',
+        paint,
+        span: [0.3, 0.6],
+        late: [0.6, 0.9],
+      },
+      fill: paint.primary,
+    });
+}
+
+/** @type {(made: Marks, at: ReturnType<typeof sharingLayout>, now: {id: string, blocks: number, group: number,
+ *   column: number, rect: number[], title: string, says: string, fill: string, span: number[], late: number[],
+ *   paint: Paint}) => void} */
+function readers(made, { em, narrow }, { id, blocks, group, column, rect, title, says, fill, span, late, paint }) {
+  const [left, top, wide, high] = rect,
+    first = id === 'V1', // its heads and its KV head come from the picture of the whole memory
+    small = Math.max(12, 0.9 * em),
+    pitch = wide / group,
+    pad = (narrow ? 0.3 : 0.6) * em,
+    tile = { w: pitch - 2 * pad - 4, h: 2.4 * em },
+    chip = { y: top + 3.4 * em, h: 2 * em },
+    copy = chip.y + chip.h + (blocks > 1 ? 0.5 : 1.5) * em,
+    box = { y: top + 1.7 * em, h: chip.h + 7.6 * em - 1.7 * em },
+    store = { y: top + high - 4.6 * em, h: 2.4 * em },
+    size = (narrow ? 1 : 1.5) * em,
+    comes = { out: GOES, span: late, ease: 'both' },
+    centre = left + wide / 2,
+    middleOf = (/** @type {number} */ n) => left + ((n + 0.5) * wide) / blocks,
+    half = tile.w / 2;
+  made.text(`${id} title`, [left, top + em], title, { bold: true, size: 1.15 * em, ...comes });
+  for (let n = 0; n < blocks; n++) {
+    const x = left + (n * wide) / blocks;
+    made.rect(`${id} block ${n}`, [x + 2, box.y, wide / blocks - 4, box.h], {
+      ...{ fill: paint.panel, stroke: paint.border, width: 1.5, ...comes, datum: { part: `${id} block`, block: n } },
+      tip: `block ${n} of ${id === 'V1' ? 'V1' : 'the group'}`,
+    });
+    made.text(`${id} block ${n} is`, [x + 2 + pad, box.y + 1.25 * em], narrow && blocks > 1 ? `${n}` : `block ${n}`, {
+      ...{ bold: true, size: small, ...comes },
+    });
+    ['K', 'V'].forEach((cache, part) => {
+      const from = middleOf(n) - half + part * half,
+        low = centre - half + part * half;
+      made.add(`${id} way ${n} ${cache}`, 'funnel', null, {
+        points: [
+          [from, copy + tile.h],
+          [from + half, copy + tile.h],
+          [low + half, store.y],
+          [low, store.y],
+        ],
+        ...{ fill: COLOURS[cache], alpha: blocks > 1 ? 0.4 : 0.55, ...comes },
+      });
+      made.rect(`${id} copy ${n} ${cache}`, [from, copy, half - 1, tile.h], {
+        ...{ fill: COLOURS[cache], ...comes, enter: { rect: [low, store.y, half - 1, tile.h], alpha: 0 } },
+        tip: `block ${n} asks for all of this ${cache}`,
+      });
+      made.text(`${id} copy ${n} ${cache} is`, [from + half / 2, copy + tile.h / 2 + 0.35 * small], cache, {
+        ...{ align: 'center', bold: true, fill: '#fff', size: small, ...comes, span: [late[1] - 0.1, late[1]] },
+      });
+    });
+  }
+  for (let n = 0; n < group; n++) {
+    const x = left + (n + 0.5) * pitch;
+    if (blocks === 1)
+      made.add(`${id} use ${n}`, 'line', [centre, copy, x - centre, chip.y + chip.h - copy], {
+        ...{ stroke: paint.text, width: 1.5, ...comes },
+      });
+    made.rect(first ? `query ${n}` : `${id} query ${n}`, [x - tile.w / 2, chip.y, tile.w, chip.h], {
+      ...{ fill: COLOURS.Q, ease: 'both', span, tip: `query head ${n}`, out: GOES },
+    });
+    made.text(`${id} query ${n} is`, [x, chip.y + chip.h / 2 + 0.35 * small], narrow ? `${n}` : `Q ${n}`, {
+      ...{ align: 'center', bold: true, fill: '#fff', size: small, ...comes },
+    });
+  }
+  ['K', 'V'].forEach((cache, part) => {
+    const name = first ? `column ${column} ${cache}` : `${id} store ${cache}`;
+    made.rect(name, [centre - half + part * half, store.y, half - 1, store.h], {
+      ...{ fill: COLOURS[cache], ease: 'both', span, out: GOES, tip: `${cache} of KV head 0, in memory` },
+    });
+    made.text(`${name} is`, [centre - half + (part + 0.5) * half, store.y + store.h / 2 + 0.35 * small], cache, {
+      ...{ align: 'center', bold: true, fill: '#fff', size: small, ...comes },
+    });
+  });
+  if (!narrow)
+    made.text(`${id} store is`, [centre + half + 0.8 * em, store.y + store.h / 2 + 0.35 * em], 'KV head 0, in memory', {
+      ...comes,
+    });
+  made.text(`${id} says`, [centre, store.y + store.h + 0.5 * em + size], says, {
+    ...{ align: 'center', bold: true, size, fill, ...comes, datum: { part: 'reads', of: id } },
+  });
 }
 
 /** What a request costs: each line has its value, the value without sharing, and the value in words. */
@@ -157,15 +288,15 @@ function ledger({ heads, us, words, ...model }, { held, asked, products }, kv) {
       ...{ value: products, of: full.products, text: `${short(products / 1e6, 3)} million`, fill: COLOURS.S },
     },
     {
-      ...{ id: 'asked', said: 'V1 asks for (a block per query head)' },
+      ...{ id: 'asked', said: 'V1 asks for' },
       ...{ value: asked, of: full.asked, text: amount(asked, UNITS, 3), fill: COLOURS.Q },
     },
     {
-      ...{ id: 'once', said: 'V3 asks for (a block per group)' },
+      ...{ id: 'once', said: 'A block per group asks for' },
       ...{ value: held, of: full.held, text: amount(held, UNITS, 3), fill: PALETTE.kernels[2] },
     },
     {
-      ...{ id: 'time', said: 'Time of V3, recorded', value: time, of: us[heads] },
+      ...{ id: 'time', said: 'Its time, recorded', value: time, of: us[heads] },
       ...{
         text: time === null ? none : `${short(time, 3)} µs${kv < heads ? `, not ${short(us[heads], 3)}` : ''}`,
         fill: PALETTE.kernels[2],

@@ -1,10 +1,11 @@
 // The picture of a token's place, as marks. A row is a page, a column a slot: the block table changes the row of a
 // token, and never its column.
 import { Marks } from '../core/kinds.js';
-import { blend, number, PALETTE, rgb } from '../core/paint.js';
+import { blend, PALETTE, rgb } from '../core/paint.js';
 
 const GAP = 4; // pixels between two pages
 const NOW = PALETTE.wavefronts.now;
+const LATE = { span: [0.8, 1] }; // what tokens would fly over
 
 /** @typedef {{name: string, colour: string, tokens: number, first: number, table: number[]}} Held */
 /** @typedef {ReturnType<typeof slotsLayout>} Layout */
@@ -108,6 +109,7 @@ function memory(made, at, { pages, size, phase, held, max, spot }, paint, follow
       made.text(`page ${page} is`, [left - 0.5 * em, top + h / 2 + 0.35 * em], `page ${page}`, {
         align: 'right',
         bold: spot?.page === page,
+        ...LATE,
       });
   }
   for (const { name, colour, tokens, first } of held) {
@@ -147,6 +149,10 @@ function tokens(made, at, { size, name, phase, spot, held }, one, paint, follows
       fill: mine && spot?.token === n ? NOW : pale,
       ease: 'both',
       lift: 6,
+      // a request moves in from the list of requests
+      ...(phase === 'free'
+        ? { enter: { rect: [at.left.x + column * at.token, y, w, h], alpha: 0 }, span: [0.3, 1] }
+        : {}),
       datum: waits ? { waits: one.name } : { page, slot: column, token: n, of: one.name },
       tip:
         `token ${n} of ${one.name}` + (waits ? ' waits' : phase === 'reserved' ? '' : `: page ${page}, slot ${column}`),
@@ -225,8 +231,8 @@ function sequence(made, at, { held, name, size, spot }, paint) {
   made.text('sequence is', [at.left.x, at.left.y - 1.75 * em], `${name}: ${one.tokens} tokens in order`, {
     bold: true,
   });
-  made.text('table is', [boxX, at.left.y - 1.75 * em], at.narrow ? 'Table' : 'Block table', { bold: true });
-  made.text('table has', [boxX, at.left.y - 0.45 * em], at.narrow ? 'entry: page' : 'entry names page');
+  made.text('table is', [boxX, at.left.y - 1.75 * em], at.narrow ? 'Table' : 'Block table', { ...LATE, bold: true });
+  made.text('table has', [boxX, at.left.y - 0.45 * em], at.narrow ? 'entry: page' : 'entry names page', LATE);
   for (let slot = 0; slot < size; slot++)
     if (token > 1.3 * em || (spot ? spot.slot === slot : !(slot % 4)))
       made.text(`rest ${slot} is`, [at.left.x + (slot + 0.5) * token, at.left.y - 0.45 * em], `${slot}`, {
@@ -249,16 +255,19 @@ function sequence(made, at, { held, name, size, spot }, paint) {
       mine = spot?.entry === n;
     made.rect(`entry ${n}`, rect, {
       ...{ fill: paint.panel, stroke: mine ? paint.text : paint.border, width: mine ? 2.5 : 1 },
-      ...{ datum: { entry: n, page }, tip: `entry ${n} of ${name}: page ${page}` },
+      ...{ ...LATE, datum: { entry: n, page }, tip: `entry ${n} of ${name}: page ${page}` },
     });
-    made.text(`entry ${n} is`, [rect[0] + 0.5 * em, rect[1] + rect[3] / 2 + 0.35 * em], `${n}`, { bold: mine });
+    made.text(`entry ${n} is`, [rect[0] + 0.5 * em, rect[1] + rect[3] / 2 + 0.35 * em], `${n}`, {
+      ...LATE,
+      bold: mine,
+    });
     made.text(
       `entry ${n} names`,
       [rect[0] + rect[2] - 0.5 * em, rect[1] + rect[3] / 2 + 0.35 * em],
       at.narrow ? `${page}` : `page ${page}`,
-      { align: 'right', bold: true },
+      { ...LATE, align: 'right', bold: true },
     );
-    if (!spot) made.add(`way ${n}`, 'way', null, { points: way(at, n, page), stroke: one.colour, width: 1.6 });
+    if (!spot) made.add(`way ${n}`, 'way', null, { points: way(at, n, page), stroke: one.colour, width: 1.6, ...LATE });
   });
 }
 
@@ -308,11 +317,10 @@ function path(made, at, { size, held, name }, spot, paint) {
   const says = [
     [`${spot.token} / ${size} = ${spot.entry}, rest ${spot.slot}`, at.narrow ? 1.2 : 2.4],
     [`entry ${spot.entry} names page ${spot.page}, rest ${spot.slot} is the slot`, at.narrow ? 1 : 1.3],
-    [`its key begins at byte ${number(spot.byte)} of K`, at.narrow ? 0 : 1.3],
   ];
   let top = at.left.y + rows * at.line + (at.narrow ? 0.4 : 0.8) * em;
   says.forEach(([text, big], n) => {
     top += 1.5 * big * em;
-    if (big) made.text(`says ${n}`, [at.left.x, top], text, { size: big * em, bold: !n });
+    made.text(`says ${n}`, [at.left.x, top], text, { size: big * em, bold: !n });
   });
 }

@@ -36,7 +36,7 @@ export default function (host, { meta }, context) {
     const [v1, v2] = now.us,
       [few, many] = now.blocks;
     if (v2 < v1) return filled(words.wins, { times: short(v1 / v2, 2) });
-    return few === many ? words.alone : words.full;
+    return filled(few === many ? words.alone : words.full, { percent: Math.round(100 * (v2 / v1 - 1)) });
   }
   function speak() {
     clock.tell('said', sentence());
@@ -80,7 +80,7 @@ export default function (host, { meta }, context) {
   function arrive(/** @type {number} */ step, /** @type {string} */ why) {
     if (step !== last) [way, place, played] = ['longer', middle, false];
     if (why === 'jump') glide.end();
-    else glide.begin(step < 2 ? WALK : PHASES[step] === 'merged' ? MERGE : CUT);
+    else glide.begin(PHASES[step] === 'race' ? WALK : PHASES[step] === 'merged' ? MERGE : CUT);
     speak();
   }
   const onStep = (/** @type {any} */ { detail }) => arrive(detail.step, detail.why);

@@ -16,7 +16,6 @@ export function splitLayout({ width: pane, height, em }, { parts, tokens }) {
     width = pane - (narrow ? 2 : 0.8 * em), // a gap before the Guide's card
     gap = 1.9 * em, // of a title
     bar = (narrow ? 2 : 2.4) * em,
-    times = gap + bar + 2.4 * em, // of V1 with more contexts
     second = gap + bar + 2 * em + gap,
     clamp = (/** @type {number} */ free, /** @type {number} */ most) =>
       Math.max(1.5 * em, Math.min(most * em, free / parts.length)),
@@ -27,14 +26,13 @@ export function splitLayout({ width: pane, height, em }, { parts, tokens }) {
     // the columns of a part: its max, its output, its weight, its sum
     max = longest + (narrow ? 0.5 : 1.2) * em,
     output = max + 6.5 * em,
-    weight = narrow ? max + 3.2 * em : output + 8 * em,
-    sum = weight + (narrow ? 4 : 8) * em,
+    weight = narrow ? max + 3.2 * em : output + 6.5 * em,
+    sum = weight + (narrow ? 4 : 6.5) * em,
     unit = (width - sum - 3.5 * em) / Math.max(...parts.map(part => part.l)),
     half = Math.max(15 * em, (height - 0.4 * em) / 2);
   return {
-    ...{ width, em, narrow, bar, gap, times, race, rows, columns: { max, output, weight, sum }, unit, half },
+    ...{ width, em, narrow, bar, gap, height, race, rows, columns: { max, output, weight, sum }, unit, half },
     merge: { y: end, h: Math.max(9 * em, Math.min(11 * em, height - end - 4)) },
-    row: Math.max(2.2 * em, Math.min(5.5 * em, (height - times - 6.5 * em) / 5)),
     bottom: Math.max(race.y + parts.length * race.pitch + 4, end + 9 * em + 2, 2 * half),
   };
 }
@@ -56,8 +54,11 @@ export function splitMarks(at, { meta, phase, timed, longest }, paint) {
     chips(made, at, meta, timed, longest, paint);
     return made.list;
   }
-  if (phase === 'whole' || phase === 'race') whole(made, at, meta, phase, paint);
-  if (phase === 'whole') return made.list;
+  if (phase === 'whole') {
+    idle(made, at, meta, paint);
+    return made.list;
+  }
+  if (phase === 'race') whole(made, at, meta, phase, paint);
   cut(made, at, meta, phase, paint);
   if (phase !== 'race') merge(made, at, meta, phase, paint);
   return made.list;
@@ -83,70 +84,91 @@ function walk(made, id, [x, y, w, h], span, moves, paint, tip) {
   });
 }
 
-/** V1's recorded times with more and more blocks. */
+/** The SMs of the GPU, a square each. busy: how many have a block. */
+/** @type {(made: Marks, id: string, rect: number[], sms: {count: number, busy: number, columns: number}, fill: string,
+ *   paint: Paint, span: number[]) => void} */
+function squares(made, id, rect, { count, busy, columns }, fill, paint, span) {
+  const fills = Array.from({ length: count }, (_, sm) => rgb(sm < busy ? fill : paint.panel));
+  made.add(id, 'cells', rect, {
+    ...{ columns, fills, border: paint.border, bordered: [`${rgb(paint.panel)}`], out: GOES, span },
+    ...{ datum: { part: id }, tip: `${busy} of ${count} SMs have a block (modelled)` },
+  });
+}
+
+/** V1 with one long context: few blocks, so most SMs idle. Below: its recorded times with few and with many blocks. */
 /** @type {(made: Marks, at: Layout, meta: block_table.SplitMeta, paint: Paint) => void} */
-function many(made, at, { more, sms }, paint) {
-  const { em, narrow, width, times, row } = at;
-  if (!more.length) return;
-  const labels = (narrow ? 9 : 19) * em,
-    room = width - labels - 6 * em,
-    longest = Math.max(...more.map(({ us }) => us[0])),
-    [first, last] = [more[0], more[more.length - 1]],
-    size = narrow ? em : 1.7 * em;
+function idle(made, at, { more, sms, heads }, paint) {
+  const { em, narrow, width, height } = at,
+    below = (more.length ? 11.5 : 4.5) * em,
+    free = height - 1.7 * em - below,
+    // the largest squares that have room
+    columns = [12, 15, 17, 18, 19, 20, 21].find(many => Math.ceil(sms / many) * (width / many) <= free) ?? 22,
+    lines = Math.ceil(sms / columns),
+    cell = Math.max(1.3 * em, Math.min(width / columns, free / lines)),
+    busy = Math.min(heads, sms),
+    big = (narrow ? 1.15 : 1.7) * em;
   made.text(
-    'many is',
-    [0, times],
+    'idle is',
+    [0, em],
+    narrow ? `GPU: ${sms} SMs` : `The GPU has ${sms} SMs, its processors. Filled: SMs with work`,
+    {
+      ...{ bold: true, out: GOES, span: COMES },
+    },
+  );
+  squares(
+    made,
+    'idle sms',
+    [0, 1.6 * em, columns * cell, lines * cell],
+    { count: sms, busy, columns },
+    PALETTE.kernels[0],
+    paint,
+    COMES,
+  );
+  let y = 1.6 * em + lines * cell + 1.3 * big;
+  made.text('idle has', [0, y], `${sms - busy} of ${sms} SMs idle`, {
+    ...{ bold: true, size: big, fill: PALETTE.wrong, out: GOES, span: COMES },
+  });
+  y += 1.5 * em;
+  made.text('idle why', [0, y], `V1: ${heads} blocks, one for each query head`, { out: GOES, span: COMES });
+  if (!more.length) return;
+  const [first, last] = [more[0], more[more.length - 1]],
+    label = (narrow ? 7 : 9) * em,
+    room = width - label - 6 * em,
+    row = Math.max(1.9 * em, Math.min(3.2 * em, (height - y - 3 * em) / 2));
+  y += 2.1 * em;
+  made.text(
+    'times are',
+    [0, y],
     narrow
-      ? 'V1 with more blocks, recorded times'
-      : `Time of more and more such blocks, of ${number(first.tokens)} tokens, on a GPU with ${sms} SMs (processors)`,
+      ? 'Recorded times of V1'
+      : `${last.contexts} requests take only ${short(last.us[0] / first.us[0], 2)} times as long as one. Recorded, ${number(first.tokens)} tokens each`,
     { bold: true, out: GOES, span: COMES },
   );
-  more.forEach(({ us: [us], blocks: [blocks] }, n) => {
-    const y = times + 0.9 * em + n * row,
-      h = row - 0.7 * em,
-      line = y + h / 2 + 0.35 * em,
-      each = Math.round(blocks / sms),
-      says = each ? `${each} for each SM` : 'most SMs idle';
-    made.text(`many ${n} is`, [0, line], `${number(blocks)} blocks${narrow ? '' : `: ${says}`}`, {
-      out: GOES,
-      span: COMES,
-    });
-    made.rect(`many ${n}`, [labels, y, (room * us) / longest, h], {
-      ...{ fill: PALETTE.kernels[0], datum: { part: 'many', blocks } },
+  [first, last].forEach(({ us: [us], blocks: [blocks] }, n) => {
+    const top = y + 0.5 * em + n * row,
+      line = top + (row - 0.4 * em) / 2 + 0.35 * em,
+      wide = (room * us) / last.us[0];
+    made.text(`time ${n} is`, [0, line], `${number(blocks)} blocks`, { out: GOES, span: COMES });
+    made.rect(`time ${n}`, [label, top, wide, row - 0.4 * em], {
+      ...{ fill: PALETTE.kernels[0], datum: { part: 'many', blocks }, out: GOES },
       ...{
-        enter: { rect: [labels, y, 0, h] },
+        enter: { rect: [label, top, 0, row - 0.4 * em] },
         tip: `${number(blocks)} blocks: ${short(us, 4)} µs, recorded`,
-        out: GOES,
       },
     });
-    made.text(`many ${n} takes`, [labels + (room * us) / longest + 0.6 * em, line], `${short(us, 3)} µs`, {
+    made.text(`time ${n} takes`, [label + wide + 0.6 * em, line], `${short(us, 3)} µs`, {
       ...{ bold: true, out: GOES, span: COMES },
     });
   });
-  const says = [
-    `${short(last.blocks[0] / first.blocks[0], 3)} times the blocks, only ${short(last.us[0] / first.us[0], 2)} times the time:`,
-    'a block alone has few loads on their way, and waits.',
-  ];
-  says.forEach((text, n) =>
-    made.text(`many says ${n}`, [0, times + 0.9 * em + more.length * row + (n + 1) * 1.3 * size], text, {
-      ...{ size, bold: !n, fill: n ? paint.text : PALETTE.wrong, out: GOES, span: COMES },
-    }),
-  );
 }
 
 /** @type {(made: Marks, at: Layout, meta: block_table.SplitMeta, phase: string, paint: Paint) => void} */
 function whole(made, at, meta, phase, paint) {
   const { tokens } = meta,
-    { em, narrow, width, gap, bar } = at,
-    only = phase === 'whole';
-  made.text(
-    `V1 is ${phase}`,
-    [0, em],
-    only
-      ? `V1: one block walks a whole context${narrow ? '' : ', for one query head'}`
-      : `V1: one block walks all ${tokens} tokens`,
-    { bold: true, out: GOES, span: COMES },
-  );
+    { em, narrow, width, gap, bar } = at;
+  made.text(`V1 is ${phase}`, [0, em], `V1: one block walks all ${tokens} tokens`, {
+    ...{ bold: true, out: GOES, span: COMES },
+  });
   walk(made, 'V1', [0, gap, width, bar], [0, 1], phase, paint, `V1's block, tokens 0 to ${tokens - 1}`);
   ['keys K', 'values V'].forEach((cache, n) =>
     made.text(
@@ -159,13 +181,12 @@ function whole(made, at, meta, phase, paint) {
       },
     ),
   );
-  if (only) many(made, at, meta, paint);
 }
 
 /** V2's blocks: each walks its own tokens, and then has its own max, output and sum. */
 /** @type {(made: Marks, at: Layout, meta: block_table.SplitMeta, phase: string, paint: Paint) => void} */
 function cut(made, at, meta, phase, paint) {
-  const { tokens, parts, size, sms } = meta,
+  const { tokens, parts, size, sms, heads, long } = meta,
     { em, narrow, width, gap, columns } = at,
     races = phase === 'race',
     { y, pitch } = races ? at.race : at.rows,
@@ -177,9 +198,7 @@ function cut(made, at, meta, phase, paint) {
   made.text(
     `V2 is ${races}`,
     [0, y - 0.6 * em],
-    races
-      ? `V2: ${parts.length} blocks at the same time, each walks ${own} tokens`
-      : `${narrow ? '' : 'V2: '}${parts.length} blocks`,
+    races ? `V2: ${parts.length} blocks at the same time` : `${narrow ? '' : 'V2: '}${parts.length} blocks`,
     { bold: true, out: GOES, span: COMES },
   );
   parts.forEach(({ first, end, ...part }, n) => {
@@ -220,33 +239,36 @@ function cut(made, at, meta, phase, paint) {
     },
   );
   if (narrow) return;
-  // the SMs that a query head keeps busy
+  // the SMs that a whole request keeps busy, on a GPU
   const left = columns.max + 9.5 * em,
+    comes = { out: GOES, span: [0.2, 0.3] },
     high = (parts.length * pitch - 8 * em) / 2,
-    of = [Math.min(width - left - 2, (high * 22) / 6), high];
-  [1, parts.length].forEach((busy, n) => {
-    const from = y + n * (high + 2.4 * em),
-      fills = Array.from({ length: sms }, (_, sm) => rgb(sm < busy ? PALETTE.kernels[n] : paint.panel));
-    made.text(
-      `V${n + 1} busy is`,
-      [left, from + em],
-      `V${n + 1}, one query head: ${busy} of ${sms} SMs busy${n ? '' : ' (processors of the GPU)'}`,
-      {
-        ...{ bold: true, out: GOES, span: [0.2, 0.3] },
-      },
+    of = [Math.min(width - left - 2, (high * 22) / 6), high],
+    each = Math.ceil(long / size),
+    blocks = [heads, heads * each],
+    says = [`${heads} blocks`, `${heads} × ${each} parts = ${number(heads * each)} blocks`];
+  made.text('busy is', [left, y - 0.6 * em], `The GPU, ${number(long)} tokens, ${heads} query heads`, comes);
+  says.forEach((text, n) => {
+    const from = y + n * (high + 2.6 * em),
+      busy = Math.min(blocks[n], sms),
+      now = busy < sms ? `${sms - busy} SMs idle` : `all ${sms} SMs busy`;
+    made.text(`V${n + 1} busy is`, [left, from + em], `V${n + 1}: ${text}, ${now}`, { bold: true, ...comes });
+    squares(
+      made,
+      `V${n + 1} busy`,
+      [left, from + 1.5 * em, of[0], of[1]],
+      { count: sms, busy, columns: 22 },
+      PALETTE.kernels[n],
+      paint,
+      [0.2, 0.3],
     );
-    made.add(`V${n + 1} busy`, 'cells', [left, from + 1.5 * em, of[0], of[1]], {
-      ...{ columns: 22, fills, border: paint.border, bordered: [`${rgb(paint.panel)}`], out: GOES, span: [0.2, 0.3] },
-    });
   });
   if (size !== own)
     made.text(
       'size',
       [left, y + parts.length * pitch - 1.2 * em],
-      `Here a part has ${own} tokens, in the recorded times ${size}.`,
-      {
-        ...{ out: GOES, span: [0.3, 0.4] },
-      },
+      `Left: parts of ${own} tokens. Right: parts of ${size}`,
+      { out: GOES, span: [0.3, 0.4] },
     );
 }
 
@@ -258,13 +280,14 @@ function merge(made, at, { parts, m, l, v1_l }, phase, paint) {
     high = rows.pitch - Math.max(4, 0.16 * rows.pitch),
     title = rows.y - 0.6 * em,
     light = blend(rgb(COLOURS.P), rgb(paint.background), 0.3),
+    most = Math.max(...parts.flatMap(({ output }) => output.map(Math.abs))), // of all numbers of the outputs
     box = at.merge,
     bar = { y: box.y + 2.4 * em, h: 2.4 * em },
     names = [
       ['max', narrow ? 'max' : 'own max m'],
-      ...(narrow ? [] : [['output', 'own output O']]),
-      ...(merged ? [['weight', narrow ? 'weight' : 'e^(own m − m)']] : []),
-      ['sum', merged ? 'what counts of l' : 'own sum l'],
+      ...(narrow ? [] : [['output', 'own O']]),
+      ...(merged ? [['weight', 'factor']] : []),
+      ['sum', merged ? 'own sum × factor' : 'own sum l'],
     ];
   for (const [column, name] of names)
     made.text(`${column} is ${name}`, [columns[/** @type {'max'} */ (column)], title], name, {
@@ -287,12 +310,21 @@ function merge(made, at, { parts, m, l, v1_l }, phase, paint) {
       tip = `block ${n}: ${short(part.l, 3)} × ${short(part.weight, 3)} = ${short(own, 3)} of l`,
       thing = { datum: { part: 'weight', share: n }, tip };
     if (!narrow)
-      made.rect(`output ${n}`, [columns.output, y, 4 * em, high], {
-        ...{ fill: COLOURS.O, alpha: merged ? Math.max(0.12, part.weight) : 1, out: GOES },
-        ...{
-          span: merged ? [0.1 + turn, 0.3 + turn] : [0.3, 0.6],
-          tip: `block ${n}: its output, not divided by l yet`,
-        },
+      part.output.forEach((value, dim) => {
+        const pitch = (5 * em) / part.output.length,
+          tall = (Math.abs(value) / most) * (high / 2) * (merged ? part.weight : 1),
+          zero = y + high / 2;
+        made.rect(
+          `output ${n} ${dim}`,
+          [columns.output + dim * pitch, value < 0 ? zero : zero - tall, pitch - 1, Math.max(1, tall)],
+          {
+            ...{ fill: COLOURS.O, out: GOES, ease: 'both' },
+            ...{
+              span: merged ? [0.1 + turn, 0.3 + turn] : [0.3, 0.6],
+              tip: `block ${n}, dim ${dim}: ${short(value, 3)}, not divided by l yet`,
+            },
+          },
+        );
       });
     if (merged) {
       made.text(`weight ${n}`, [columns.weight, line], `× ${short(part.weight, 3)}`, {
@@ -310,9 +342,12 @@ function merge(made, at, { parts, m, l, v1_l }, phase, paint) {
       ...{ fill: COLOURS.P, out: GOES, ease: 'both', span: merged ? [0.1 + turn, 0.35 + turn] : [0.3, 0.8] },
       ...{ enter: { rect: [columns.sum, y, 0, high] }, ...thing },
     });
-    made.text(`sum ${n} is ${merged}`, [columns.sum + part.l * unit + 0.5 * em, line], short(now, 3), {
+    const inside = merged && (part.l - own) * unit > 3.2 * em, // beside the part that counts
+      after = columns.sum + part.l * unit + 0.5 * em;
+    made.text(`sum ${n} is ${merged}`, [inside ? columns.sum + own * unit + 0.4 * em : after, line], short(now, 3), {
       ...{ bold: merged, out: GOES, span: merged ? [0.3 + turn, 0.4 + turn] : [0.6, 0.8] },
     });
+    if (inside) made.text(`sum ${n} of`, [after, line], short(part.l, 3), { out: GOES, span: COMES });
     if (!merged) return;
     made.rect(`share ${n}`, [left, bar.y, wide - 1, bar.h], {
       ...{ fill: COLOURS.P, ease: 'both', span: [0.4 + turn, 0.7 + turn], out: GOES, ...thing },
@@ -328,10 +363,10 @@ function merge(made, at, { parts, m, l, v1_l }, phase, paint) {
   const same = short(v1_l, 4) === short(l, 4);
   const lines = [
     `l = ${short(l, 4)}, all parts under the largest m, ${short(m, 3)}${same ? '. V1 has the same l' : ''}`,
-    'O = all outputs × their weights, added, then divided by l',
+    'Factor: e^(own m − m). O = all outputs × their factors, added, then divided by l',
   ];
   (narrow
-    ? [`l = ${short(l, 4)}${same ? ', as in V1' : ''}. m = ${short(m, 3)}`, 'O = sum of O × weight, / l']
+    ? [`l = ${short(l, 4)}${same ? ', as in V1' : ''}. m = ${short(m, 3)}`, 'O = sum of O × factor, / l']
     : lines
   ).forEach((text, n) =>
     made.text(`one is ${n}`, [0.8 * em, bar.y + bar.h + (1.7 + 1.7 * n) * em], text, {

@@ -25,6 +25,7 @@ SMS = MACHINES["sm_90"].multiprocessors  # where no GPU is known
 HEADS, PARTITION = 32, 512  # heads of a well-known model, and vLLM's partition
 LENGTHS = tuple(2**n for n in range(7, 18))
 BATCHES = (1, 4, 16, 64)
+SUMS = 8  # numbers of a partition's output in the picture
 CACHES = {"K": "walk_k", "V": "walk_v"}  # cache -> the phase that reads it
 
 
@@ -51,7 +52,7 @@ def data_of(run_v1: Run, run_v2: Run, name: str, multiprocessors: int = SMS) -> 
 
     name: the sequence. multiprocessors: of the GPU.
     whole, cut, second: the steps of V1's block, of each partition's block, and of the second kernel (`_blocks`).
-    parts: a row for each partition with a token: partition, first, end, m, l, weight e^(m_i - m).
+    parts: a row for each partition with a token: partition, first, end, m, l, weight e^(m_i - m), output (`_sums`).
     v1, v2: {"m", "l"} of the whole context by each kernel. difference: the largest one between the outputs.
     """
     (sequence, head), size = Paged(run_v1.request).place, partition_of(run_v2.request)
@@ -68,7 +69,8 @@ def data_of(run_v1: Run, run_v2: Run, name: str, multiprocessors: int = SMS) -> 
         own = logged_v2[logged_v2.partition == number]
         tokens = {"first": number * size, "end": min(length, (number + 1) * size)}
         known = {key: value(own, key) for key in ("m", "l")}
-        parts.append({"partition": number, **tokens, **known, "weight": float(weight.value)})
+        sums = _sums(run_v2, tokens["first"], tokens["end"], known["m"])
+        parts.append({"partition": number, **tokens, **known, "weight": float(weight.value), "output": sums})
     outputs = [run.arrays[Paged(run.request).o[1].name][sequence, head].astype(np.float64) for run in (run_v1, run_v2)]
     return {
         **{"view": "partitions", "name": name, "head": head, "length": length, "multiprocessors": multiprocessors},
@@ -101,6 +103,22 @@ def _blocks(run: Run) -> tuple[dict[int, list[Row]], pd.DataFrame]:
         lane = lanes.setdefault(-1 if step.launch else int(step.block) % blocks, [])
         lane.append({"phase": step.phase, "end": int(ends.get(number, 0)), "lines": lit[number]})
     return lanes, frame[frame.value.notna()]
+
+
+def _sums(run: Run, first: int, end: int, m: float) -> list[float]:
+    """The first numbers of a partition's output before the division by l: Σ e^(score - m) v over its tokens. They
+    follow from the run's tensors. Empty where m is not the largest product: with ALiBi, a soft cap or scales."""
+    paged, arrays = Paged(run.request), run.arrays
+    sequence, head = paged.place
+    kv_head, tokens = paged.kv_head_of(head), np.arange(first, end)
+    q, k, v, table = (arrays[one[1].name] for one in (paged.q, paged.k, paged.v, paged.tables))
+    pages, slots = table[sequence][tokens // paged.block_size], tokens % paged.block_size
+    keys = k[pages, kv_head, :, slots].reshape(len(tokens), -1).astype(np.float64)
+    scores = keys @ q[sequence, head].astype(np.float64) * paged.head_dim**-0.5
+    if abs(scores.max() - m) > 0.01 * max(1.0, abs(m)):
+        return []
+    values = v[pages, kv_head, :SUMS, slots].astype(np.float64)
+    return [float(one) for one in np.exp(scores - m) @ values]
 
 
 def read_so_far(lane: Sequence[Names], phase: str, first: int, end: int) -> list[int]:

@@ -140,9 +140,10 @@ def data_of(run: Run, walk: Walk) -> Row:
 
 def _history(walk: Walk, size: int, fitting: int) -> list[Row]:
     """The steps before the block table: the first moment with more sequences than reserved slots have room for, the
-    same moment with pages, and the end of a sequence whose pages the followed one gets.
+    same moment with pages, and the first moment with pages of ended sequences in the followed sequence.
 
-    waits: the first sequence without room. used, reserved: slots of those with room. usage: KVCache.usage.
+    waits: the first sequence without room. ended: the sequences that ended until then. used, reserved: slots of those
+    with room. usage: KVCache.usage.
     [] without this moment, for shared pages and for shuffled ones.
     """
     states, scenario = walk.scenario.states(size)[: walk.moment + 1], walk.scenario
@@ -154,9 +155,12 @@ def _history(walk: Walk, size: int, fitting: int) -> list[Row]:
     used, reserved = sum(len(one.tokens) for one in inside), fitting * scenario.max_len
     now = {"waits": cache.sequences[fitting].name, "used": used, "reserved": reserved, "usage": usage, "cache": cache}
     steps: list[Row] = [{**now, "phase": "reserved"}, {**now, "phase": "pages"}]
-    mine = set(states[-1][0].find(walk.name).table)
+    ended: list[str] = []
+    free: set[int] = set()
     for later, change in states[first + 1 :]:
-        if change and change.event.action == "free" and mine & set(change.released):
-            ended = {"ended": change.event.name, "released": change.released}
-            return [*steps, {**ended, "phase": "free", "cache": later}]
+        if change and change.event.action == "free":
+            ended, free = [*ended, change.event.name], free | {*change.released}
+        mine = next((one for one in later.sequences if one.name == walk.name), None)
+        if mine and free & {*mine.table}:
+            return [*steps, {"ended": ended, "phase": "free", "cache": later}]
     return steps

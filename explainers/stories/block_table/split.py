@@ -19,10 +19,12 @@ from kernels.core.remembered import of_recordings
 from kernels.recordings import tables
 
 PHASES = ("whole", "race", "parts", "merged", "hand")
+HEADS, LONG = 32, 8192  # query heads of a well-known model, and tokens of a long context
 
 
 class Part(TypedDict):
-    """A partition: its number, its tokens from first to end, its m and l, and its weight e^(m_i - m)."""
+    """A partition: its number, its tokens from first to end, its m and l, and its weight e^(m_i - m). output: its first
+    sums, not divided by l."""
 
     partition: int
     first: int
@@ -30,6 +32,7 @@ class Part(TypedDict):
     m: float
     l: float
     weight: float
+    output: list[float]
 
 
 class Timed(TypedDict):
@@ -47,6 +50,7 @@ class SplitMeta(TypedDict):
     tokens: of the context.
     m, l: of all tokens. v1_l: the l of V1.
     sms: of the GPU. size: tokens of a partition in the recordings.
+    heads: query heads there. long: tokens of a long context.
     longer, more: recorded times at rising lengths, and at rising numbers of contexts. Empty without recordings.
     source: of the times, in words. times: their place, in words. ran: the source of the parts, in words.
     provenances: the source of each step. None: the page's.
@@ -61,6 +65,8 @@ class SplitMeta(TypedDict):
     v1_l: float
     sms: int
     size: int
+    heads: int
+    long: int
     longer: list[Timed]
     more: list[Timed]
     source: str
@@ -84,6 +90,8 @@ def view(data: Names, kernels: tuple[str, str]) -> stage.View:
         "longer": found.get("longer", []),
         "more": found.get("more", []),
         "size": found.get("size", data["size"]),
+        "heads": found.get("heads", HEADS),
+        "long": LONG,
         "source": WORDS.say("split_source", found) if found else "",
         "times": WORDS.say("split_times", found) if found else "",
         "ran": WORDS.say("split_ran", {**data, "recorded": found.get("size", data["size"])}),

@@ -22,7 +22,7 @@ PHASES = ("pieces", "units", "after", "flight", "roles", "turns", "run", "hand")
 LIT = {"flight": COPIES, "roles": ("producer", "consumer"), "turns": ("scores", "softmax", "output")}
 PIECES = (*COPIES, "scores", "softmax", "output")
 BYTES = 2  # of a number
-INSTRUCTION = (64, 16)  # rows and depth of a wgmma of 16 bits. Its columns are the keys of a tile
+EXPONENTIALS = 16  # of an SM of sm_90 in a cycle (CUDA C++ Programming Guide, arithmetic instructions)
 FIRST = 3  # key tile of the run at the left edge
 MOST = 8  # key tiles of the run in sight
 PARTS = {"S": "S", "O": "O", "products": "S", "softmax": "P", "flight": "O"}  # of the bars of a schedule
@@ -45,7 +45,7 @@ class LoopMeta(TypedDict):
     """The fields of the view `loop`.
 
     copy, product, softmax: whole ns of a key tile's pieces. groups: warpgroups that compute.
-    instruction: rows, depth and columns of a product of one instruction.
+    cycle: multiply-adds of the tensor cores of an SM in a cycle, and its exponentials.
     run: bars in ns from the left edge. source: of the run. share: of the block's time with work for the tensor cores.
     rule: the sentence on the model. words: the sentences under a hand. {name} stands for a value.
     """
@@ -55,7 +55,7 @@ class LoopMeta(TypedDict):
     product: float
     softmax: float
     groups: int
-    instruction: list[int]
+    cycle: list[int]
     run: list[LoopBar]
     source: str
     share: float
@@ -88,7 +88,7 @@ def views(story: BlockStory) -> list[stage.View]:
         "product": product,
         "softmax": softmax,
         "groups": model.groups,
-        "instruction": [*INSTRUCTION, keys],
+        "cycle": [int(pipeline_bars.TENSOR_FLOPS["wgmma"]) // 2, EXPONENTIALS],
         "run": run(story),
         "source": WORDS.say("source", names),
         "share": share,

@@ -271,7 +271,7 @@ def test_v2_leaves_a_max_a_sum_and_an_output_of_each_partition(partition):
     assert right(merge).startswith("Scale each part to one max") and stored.tensor.astype(str).nunique() == 3  # m, l, O
     low = min(parts[:-1], key=lambda part: math.exp(part["m"] - m))
     assert merge.why.endswith(f"{math.exp(low['m'] - m):.3g} for block {low['partition']}.")
-    assert split.PHASES[merge.step] == "merged" and right(found["check_split"]).startswith(
+    assert split.PHASES[merge.shows["to"]] == "merged" and right(found["check_split"]).startswith(
         "Faster if V1 has few blocks for each SM"
     )
 
@@ -289,7 +289,7 @@ def test_grouped_queries_save_what_the_fewer_heads_do_not_hold(heads, stores):
     saved, same = keys["check_grouped"], keys["same_reads"]
     assert right(saved).endswith("only 1/4 of the bytes")
     assert "kept once for 4 query heads" in saved.why
-    assert right(same).startswith("Not at all") and len({one["read"] for one in found}) == 1
+    assert right(same).startswith("Nothing: each block") and len({one["read"] for one in found}) == 1
 
 
 @pytest.mark.parametrize("block_size", [8, 16, 32])

@@ -3,10 +3,11 @@
 import json
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from hand_rules import applied
 
-from explainers.stories.block_table import kv_heads, sharing, split
+from explainers.stories.block_table import kv_heads, partitions, sharing, split
 from kernels.catalog import KERNELS
 from kernels.core.request import Request
 from kernels.core.scope import Scope
@@ -70,3 +71,16 @@ def test_each_headline_is_short_and_the_sizes_are_said():
     assert all(len(frame["head"].split()) <= 12 for frame in meta["frames"])
     (rule,) = applied("bytesOf", [[{key: meta[key] for key in ("layers", "heads", "dim", "item", "tokens")}, 8]])
     assert rule["held"] == 256 * 2**20 and rule["asked"] == 2**30
+
+
+def test_the_outputs_of_the_parts_make_the_output_of_the_run():
+    name = "A"
+    runs = []
+    for kernel, settings in ((V1, ()), (V2, (("PARTITION", 32),))):
+        problem = PagedProblem(context_lens=(70,), num_heads=4, num_kv_heads=2, head_dim=64, dtype="float32")
+        runs.append(execute.run(Request(KERNELS[kernel], problem, settings)))
+    data = partitions.data_of(*runs, name)
+    assert len(data["parts"]) == 3 and all(len(part["output"]) == partitions.SUMS for part in data["parts"])
+    merged = sum(np.array(part["output"]) * part["weight"] for part in data["parts"]) / data["v2"]["l"]
+    o = runs[1].arrays["o"][0, data["head"]][: partitions.SUMS]
+    np.testing.assert_allclose(merged, o, rtol=1e-3, atol=1e-5)
