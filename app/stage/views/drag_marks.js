@@ -357,7 +357,7 @@ function addSum(made, at, now, paint) {
 function addOutput(made, at, now, paint) {
   const { o } = at.lanes,
     middle = o.y + o.h / 2,
-    so = at.narrow ? `O: ${now.dims} sums of weight × V` : 'O, the output: each key adds weight × V (its values)',
+    so = at.narrow ? `O: ${now.dims} sums of weight × V` : 'O, the output: each key adds weight × V',
     answer = now.log ? 'O ÷ l, without m' : 'O ÷ l: the answer to this query',
     name = now.off ? `O is ${now.off}` : now.divided || now.log ? answer : so;
   made.text('title o', [0, o.title], name, { bold: true, fill: now.off ? PALETTE.wrong : paint.text });
@@ -392,7 +392,7 @@ function addOutput(made, at, now, paint) {
 function addKept(made, at, now, paint) {
   const { side } = at,
     large = Math.min(2.6 * at.em, side.h / 3.2),
-    of = at.narrow ? 'm, l and O' : `m, l and the ${now.dims} numbers of O`,
+    of = at.narrow ? 'm, l and O' : `m, l and ${now.dims} sums`,
     texts = now.log
       ? ['the largest float', '3.4e38', '= e^88.7']
       : [

@@ -25,7 +25,7 @@ export function shufflesLayout({ width, height, em }, { rows, columns, lanes, sl
   const narrow = width < 600,
     rounds = Math.log2(lanes),
     [row, early, memory] = [phase === 'row', !after(phase, 'own'), phase === 'memory'],
-    size = narrow || height < 340 ? em : Math.max(1.1 * em, Math.min(height / 36, width / 72)),
+    size = narrow || height < 36 * em ? em : Math.max(1.1 * em, Math.min(height / 36, width / 72)),
     gutter = narrow ? 0 : 6.6 * size,
     gap = narrow ? 5 : 0.9 * size,
     foot = 3.4 * size; // shared memory
@@ -42,7 +42,7 @@ export function shufflesLayout({ width, height, em }, { rows, columns, lanes, sl
   const list = { x: gutter, y: strip.y + strip.high + 2 * size, wide: (width - gutter - 2 + gap) / lanes - gap, gap },
     units = 1.15 + slots + (early ? 0.2 : 1.6 + rounds * ROUND + ENDS),
     room = height - foot - list.y - (early && !row ? 3 : 0.6) * size,
-    line = Math.max(1.5 * size, Math.min(room / units, (early ? 4 : 2.4) * size)),
+    line = Math.max(1.3 * size, Math.min(room / units, (early ? 4.6 : 2.4) * size)),
     own = list.y + (1.15 + slots + 0.6) * line,
     bottom = early ? list.y + (1.15 + slots) * line + (row ? 0 : 2.4 * size) : own + (1 + rounds * ROUND + ENDS) * line,
     shared = { y: Math.max(bottom + 0.6 * size, height - foot), h: foot - 2 },
@@ -194,7 +194,7 @@ function addLanes(made, at, now, paint, shade) {
         turn = (0.5 * slot) / at.slots, // one register after another
         way = { span: [turn, turn + 0.5], ease: 'both' },
         fits = !above || strip.unit >= 40,
-        size = above ? Math.min(1.3 * em, strip.unit / 3.3) : big;
+        size = above ? Math.min(1.3 * em, strip.unit / 3.6) : big;
       made.rect(`empty ${n} ${slot}`, home, { stroke: paint.border, dash: [3, 3] });
       made.rect(`slot ${n} ${slot}`, rect, {
         ...{ fill: shade(n), datum: { lane: lane.lane, register: key }, ...way },
@@ -271,7 +271,10 @@ function addMax(made, at, now, paint, shade) {
         slot = now.lanes[n].scores.indexOf(now.lanes[n].max),
         from = [at.x(n) + 4, at.slotY(slot) + 1, list.wide - 8, line - 4];
       made.rect(`${name} ${round} ${n}`, [left(n), y, wide, line], {
-        ...{ fill: holds ? paint.primary : shade(n), stroke: holds ? paint.primary : paint.border },
+        ...{
+          fill: holds ? paint.primary : shade(n, sums ? COLOURS.P : COLOURS.S),
+          stroke: holds ? paint.primary : paint.border,
+        },
         enter: round || sums ? { alpha: 0 } : { rect: from },
         span: round ? [begin + 0.3, begin + 0.4] : [0, 0.5],
         datum: {
@@ -294,19 +297,12 @@ function addMax(made, at, now, paint, shade) {
   if (rounds < at.rounds || now.phase === 'memory' || now.phase === 'hand') return;
   const said = {
     next: newMax(now),
-    last: `m = ${two(now.m)}, final`,
+    last: `m = ${two(now.m)} and l = ${two(now.l)}: final, after all ${now.first + at.columns} keys`,
     rescale: newSum(now),
     sum: `l = ${two(now.l)}: the sum so far`,
   };
   const first = /** @type {Record<string, string>} */ (said)[now.phase] ?? `m = ${two(best)}: the max so far`;
   made.text(`ends ${first}`, [list.x, y, most], first, large);
-  if (now.phase !== 'last') return;
-  made.text(
-    'ends l',
-    [list.x, y + 1.7 * em, most],
-    `l = ${two(now.l)}, final: all ${now.first + at.columns} keys`,
-    large,
-  );
 }
 
 const newMax = (/** @type {Now} */ { before, m, lanes }) =>
@@ -335,7 +331,7 @@ function addMemory(made, at, now, paint, shade) {
     size = Math.max(em, Math.min(1.4 * em, 0.55 * line, wide / 5));
   const late = (/** @type {number} */ from) => ({ enter: { alpha: 0 }, span: [from, from + 0.06], out: [0, 0.1] });
   const name = (/** @type {string} */ text, /** @type {number} */ y, bold = true) => {
-    if (!narrow) made.text(`mem ${text}`, [start, y + 0.35 * em], text, { bold, ...late(0.1) });
+    if (!narrow) made.text(`mem ${text}`, [start, y + 0.35 * em, at.gutter - 0.6 * em], text, { bold, ...late(0.1) });
   };
   made.add('between', 'line', [start - (narrow ? 0.4 : 1) * em, rows[0], 0, rows[2] + line + 2.2 * em - rows[0]], {
     stroke: paint.border,
@@ -349,8 +345,7 @@ function addMemory(made, at, now, paint, shade) {
   });
   name('own max', rows[0] + line / 2);
   name('write', (rows[0] + line + rows[1]) / 2);
-  name('shared', rows[1] + 0.5 * line - 0.6 * em);
-  name('memory', rows[1] + 0.5 * line + 0.6 * em);
+  name('shared memory', rows[1] + 0.5 * line);
   name('read', (gate + 1.25 * em + rows[2]) / 2);
   name('max', rows[2] + line / 2);
   values.forEach((value, n) => {
