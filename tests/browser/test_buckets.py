@@ -36,7 +36,7 @@ def test_each_row_gets_its_unused_word_by_itself(visit):
     assert "32 turns" in words(page)
     page.keyboard.press("ArrowRight")
     page.wait_for_timeout(1800)
-    expect(headline(page)).to_have_text("Row r begins at word 33 r now, which is in bank r.")
+    expect(headline(page)).to_have_text("Row r begins at word 33 r now, in bank r.")
     assert "1 turn" in words(page) and "unused words (padding)" in words(page)
 
 

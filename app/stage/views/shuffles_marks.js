@@ -40,18 +40,36 @@ export function shufflesLayout({ width, height, em }, { rows, columns, lanes, sl
       h: (narrow || !row ? 3.9 : 6.9) * size,
     };
   const list = { x: gutter, y: strip.y + strip.high + 2 * size, wide: (width - gutter - 2 + gap) / lanes - gap, gap },
-    units = 1.15 + slots + (early ? 0.2 : 1.6 + rounds * ROUND + ENDS),
-    room = height - foot - list.y - (early && !row ? 3 : 0.6) * size,
+    units = slots + (early ? 0.2 : 1.6 + rounds * ROUND + ENDS),
+    top = 1.7 * size, // of a card: the name of its lane
+    room = height - foot - list.y - top - (early && !row ? 3 : 0.6) * size,
     line = Math.max(1.3 * size, Math.min(room / units, (early ? 4.6 : 2.4) * size)),
-    own = list.y + (1.15 + slots + 0.6) * line,
-    bottom = early ? list.y + (1.15 + slots) * line + (row ? 0 : 2.4 * size) : own + (1 + rounds * ROUND + ENDS) * line,
+    own = list.y + top + (slots + 0.6) * line,
+    bottom = early ? list.y + top + slots * line + (row ? 0 : 2.4 * size) : own + (1 + rounds * ROUND + ENDS) * line,
     shared = { y: Math.max(bottom + 0.6 * size, height - foot), h: foot - 2 },
     round = memory ? (shared.y - own - line - 2.6 * size) / rounds : ROUND * line;
   return {
-    ...{ width, em: size, narrow, rounds, strip, tile, list, line, round, own, slots, shared, gutter, columns, rows },
+    ...{
+      width,
+      em: size,
+      narrow,
+      rounds,
+      strip,
+      tile,
+      list,
+      top,
+      line,
+      round,
+      own,
+      slots,
+      shared,
+      gutter,
+      columns,
+      rows,
+    },
     height: shared.y + foot,
     x: (/** @type {number} */ lane) => list.x + lane * (list.wide + gap),
-    slotY: (/** @type {number} */ slot) => list.y + (1.15 + slot) * line,
+    slotY: (/** @type {number} */ slot) => list.y + top + slot * line,
     roundY: (/** @type {number} */ n) => own + n * round,
   };
 }
@@ -180,8 +198,8 @@ function addLanes(made, at, now, paint, shade) {
     );
   now.lanes.forEach((lane, n) => {
     const x = at.x(n),
-      high = 0.95 * line;
-    made.rect(`card ${n}`, [x, list.y, list.wide, (1.15 + at.slots) * line], { stroke: paint.border });
+      high = at.top - 3;
+    made.rect(`card ${n}`, [x, list.y, list.wide, at.top + at.slots * line], { stroke: paint.border });
     made.rect(`head ${n}`, [x, list.y, list.wide, high], { fill: shade(n, COLOURS.S) });
     made.text(`lane ${n}`, [x + list.wide / 2, list.y + high / 2 + 0.35 * em, list.wide - 6], `lane ${lane.lane}`, {
       ...{ bold: true, align: 'center' },
@@ -491,6 +509,7 @@ function addShared(made, at, now, paint) {
     });
     x += 1.15 * side;
   }
+  if (!after(now.phase, 'shuffle 1')) return; // the question before asks it
   x += 0.8 * em;
   const each = Math.min((width - x - 0.6 * em) / 2, 7.5 * em),
     size = 1.9 * em;
