@@ -8,7 +8,7 @@ import { after, shufflesLayout, shufflesMarks } from './shuffles_marks.js';
 
 const LANES = 32;
 const ABOVE = 0.5; // how far a click lifts a score above the others
-const WAYS = { held: 1400, 'shuffle 1': 800, 'shuffle 2': 800, warp: 2600, memory: 3200, sum: 1500, rescale: 1500 }; // ms
+const WAYS = { held: 2000, 'shuffle 1': 800, 'shuffle 2': 800, warp: 2600, memory: 3200, sum: 1500, rescale: 1500 }; // ms
 const WAY = 600; // of another step
 
 /** @type {Picture<registers.ShufflesMeta>} */

@@ -209,8 +209,8 @@ function addLanes(made, at, now, paint, shade) {
         rect = above ? cellOf(at, key - now.first) : home,
         best = lane.scores[slot] === lane.max && after(now.phase, 'own') && !weighs,
         value = weighs ? lane.weights[slot] : lane.scores[slot],
-        turn = (0.5 * slot) / at.slots, // one register after another
-        way = { span: [turn, turn + 0.5], ease: 'both' },
+        turn = (0.6 * (slot * now.lanes.length + n)) / (at.slots * now.lanes.length), // one register after another
+        way = { span: [turn, turn + 0.4], ease: 'both' },
         fits = !above || strip.unit >= 40,
         size = above ? Math.min(1.3 * em, strip.unit / 3.6) : big;
       made.rect(`empty ${n} ${slot}`, home, { stroke: paint.border, dash: [3, 3] });
@@ -329,10 +329,10 @@ const newSum = (/** @type {Now} */ { before, m, sumBefore, l }) => `l = ${addsUp
 
 /** The boxes of a half of the picture: 0 left, 1 right. */
 function halves(/** @type {Layout} */ { width, list, narrow, em, gutter }, /** @type {number} */ n) {
-  const room = (width - 2 - (narrow ? 0.8 : 2) * em) / 2,
+  const room = (width - 8 - (narrow ? 0.8 : 2) * em) / 2,
     names = narrow ? 0 : gutter,
     gap = narrow ? 3 : 0.5 * list.gap,
-    start = n * (width - 2 - room),
+    start = n * (width - 8 - room),
     wide = (room - names + gap) / 4 - gap;
   return { start, wide, room, x: (/** @type {number} */ lane) => start + names + lane * (wide + gap) };
 }
