@@ -122,6 +122,7 @@ export default function (host, { meta, columns }, context) {
           ? `query ${what.row}, key ${what.key}: no score`
           : `query ${what.row}, key ${what.key}: lane ${one % LANES} of warp ${Math.floor(one / LANES)}`;
       }
+      if (what.register !== undefined && step === HAND) return `key ${what.register}`; // it hides no value
       if (what.register !== undefined) {
         const weighed = after(phases[step], 'weights') ? `, weight ${exact(of(p, what.register))}` : '';
         const score = what.register === lifted ? 'made the largest' : exact(of(s, what.register));
