@@ -185,11 +185,11 @@ export function bucketsMarks(at, now, paint) {
           ...{ fill: paint.text, alpha: now.out },
         },
       );
-  made.text('lanes are', [0, 0.68 * at.head], at.narrow ? 'lane' : 'lane (thread)', { bold: true });
-  for (let lane = 0; lane < LANES; lane += at.narrow || line < 0.4 * em ? 8 : 4)
-    made.text(`lane ${lane}`, [0, laneY(lane) + em / 3], `${lane}`);
   // the bank in which each row begins
   const begins = now.width % 1 === 0 && !now.asks && !at.narrow && now.ask.read === 'column' && now.out === 0;
+  made.text('lanes are', [0, 0.68 * at.head], at.narrow || begins ? 'lane' : 'lane (thread)', { bold: true });
+  for (let lane = 0; lane < LANES; lane += at.narrow || line < 0.4 * em ? 8 : 4)
+    made.text(`lane ${lane}`, [0, laneY(lane) + em / 3], `${lane}`);
   if (begins) {
     made.text('begins', [at.left - 0.4 * em, 0.68 * at.head], 'bank', { bold: true, align: 'right' });
     for (let lane = 0; lane < LANES; lane += line < 0.4 * em ? 8 : 4)
@@ -252,7 +252,7 @@ function addBanks(made, at, now, paint) {
     );
     const right = at.left + BANKS * at.pitch;
     if (!now.asks) {
-      key('first', right - (at.narrow ? 10.5 : 12) * em, FIRST, 'first turn');
+      key('first', right - (at.narrow ? 10.5 : 12) * em, FIRST, 'read now');
       key('late', right - 4.6 * em, LATE, 'waits');
     }
   };
