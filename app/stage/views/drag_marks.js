@@ -205,7 +205,7 @@ function addLine(made, at, now, paint) {
   if (Number.isFinite(gap) && gap > 0.02) {
     made.add('m before', 'line', [0, old, left, 0], { stroke: paint.text, width: 1.5, alpha: 0.5, dash: [2, 5] });
     made.add('gap', 'line', [left, old, 0, y - old], { stroke: paint.primary, width: 4 });
-    if (old - y > 0.4 * at.em) {
+    if (old - y > 0.75 * at.em) {
       const wide = 2.4 * at.em;
       made.rect('gap plate', [left - 7 - wide, (y + old) / 2 - 0.55 * at.em, wide, 1.1 * at.em], {
         ...{ fill: paint.background, alpha: 0.85 },
@@ -300,7 +300,7 @@ function addGrowth(made, at, now, paint) {
     kept = now.dims + 2,
     each = (weight.h + em) / 2,
     unit = width / 8 / kept, // of a number
-    high = Math.min(1.7 * em, 0.5 * each);
+    high = Math.max(5, Math.min(1.7 * em, each - 1.5 * em));
   const bars = [
     [narrow ? 'as written: scores' : 'as written keeps all scores of the row', long, COLOURS.S],
     [narrow ? 'one pass: m, l, O' : `one pass keeps m, l and ${now.dims} sums`, kept, paint.primary],
@@ -311,11 +311,12 @@ function addGrowth(made, at, now, paint) {
       off = size * unit > width - 2,
       y = top + 1.25 * em;
     made.text(`grows ${n}`, [0, top + 0.9 * em], name, { bold: true });
-    made.text(`grown ${n}`, [width - 2, top + 0.9 * em], `${number(size)}${narrow ? '' : n ? ' numbers' : ' scores'}`, {
-      ...{ bold: true, align: 'right', size: 1.2 * em, fill: n ? paint.primary : paint.text },
+    const unitOf = n ? ' numbers' : ' scores';
+    made.text(`grown ${n}`, [width - 2, top + 0.9 * em], `${number(size)}${narrow ? (off ? ' →' : '') : unitOf}`, {
+      ...{ bold: true, align: 'right', size: narrow ? em : 1.2 * em, fill: n ? paint.primary : paint.text },
     });
     made.rect(`bar ${n}`, [0, y, wide, high], { fill });
-    if (!off) return;
+    if (!off || high < 1.1 * em) return;
     const times = (size * unit) / width;
     made.text(
       `off ${n}`,
