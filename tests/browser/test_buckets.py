@@ -33,7 +33,7 @@ def test_the_width_of_a_row_says_its_turns_and_their_reason(visit):
 
 def test_each_row_gets_its_unused_word_by_itself(visit):
     page = visit(PICTURE.replace("step=5", "step=3"), script=DRAWN)
-    assert "32 turns" in words(page)
+    assert "of 32" in words(page)  # the turn
     page.keyboard.press("ArrowRight")
     page.wait_for_timeout(1800)
     expect(headline(page)).to_have_text("Row r begins at word 33 r now, in bank r.")

@@ -212,7 +212,7 @@ function addLanes(made, at, now, paint, shade) {
         turn = (0.6 * (slot * now.lanes.length + n)) / (at.slots * now.lanes.length), // one register after another
         way = { span: [turn, turn + 0.4], ease: 'both' },
         fits = !above || strip.unit >= 40,
-        size = above ? Math.min(1.3 * em, strip.unit / 3.6) : big;
+        size = above ? Math.max(12, Math.min(1.3 * em, strip.unit / 3.6)) : big;
       made.rect(`empty ${n} ${slot}`, home, { stroke: paint.border, dash: [3, 3] });
       made.rect(`slot ${n} ${slot}`, rect, {
         ...{ fill: shade(n), datum: { lane: lane.lane, register: key }, ...way },
