@@ -1,9 +1,9 @@
 """The picture `buckets`: the reader moves the width of a row, and the tower of words topples."""
 
-from browser.test_covering import opened, turn_to
+from browser.test_covering import DRAWN, opened, turn_to, words
 from playwright.sync_api import expect
 
-PICTURE = "/bank_conflicts?kernel=lab_columns&picture=buckets&step=4&backend=cpu"
+PICTURE = "/bank_conflicts?kernel=lab_columns&picture=buckets&step=5&backend=cpu"
 
 
 def headline(page):
@@ -13,10 +13,10 @@ def headline(page):
 def test_the_width_of_a_row_says_its_turns_and_their_reason(visit):
     page = visit(PICTURE)
     width = page.locator(".hands input.wide")
-    expect(headline(page)).to_have_text("Make each row one word wider: move the slider to 33.")
+    expect(headline(page)).to_have_text("Move the slider: which rows still make lanes wait?")
     for asked, said in (
-        ("33", "33 and 32 share only 1: each word has its own bank. 1 turn."),
         ("48", "48 and 32 share the factor 16: 16 words in a bank, 16 turns."),
+        ("33", "33 and 32 share only 1: each word has its own bank. 1 turn."),
         ("40", "40 and 32 share the factor 8: 8 words in a bank, 8 turns."),
     ):
         width.fill(asked)
@@ -26,13 +26,22 @@ def test_the_width_of_a_row_says_its_turns_and_their_reason(visit):
     expect(headline(page)).to_contain_text("39 and 32 share only 1")
     page.keyboard.press("ArrowLeft")  # and stays its own
     expect(headline(page)).to_contain_text("38 and 32 share the factor 2")
-    assert page.evaluate("window.clock.step") == 3
+    assert page.evaluate("window.clock.step") == 4
     expect(page.locator(".of-hand")).to_contain_text("times as fast (recorded on H200")
     expect(page.locator(".wg .provenance")).to_have_text("modelled")
 
 
+def test_each_row_gets_its_unused_word_by_itself(visit):
+    page = visit(PICTURE.replace("step=5", "step=3"), script=DRAWN)
+    assert "of 32" in words(page)  # the turn
+    page.keyboard.press("ArrowRight")
+    page.wait_for_timeout(1800)
+    expect(headline(page)).to_have_text("Row r begins at word 33 r now, in bank r.")
+    assert "1 turn" in words(page) and "unused words (padding)" in words(page)
+
+
 def test_the_switch_says_that_it_changes_the_width(visit):
-    page = visit(PICTURE.replace("step=4", "step=6"))
+    page = visit(PICTURE.replace("step=5", "step=7"))
     expect(headline(page)).to_have_text("Switch XOR on: the rows keep 32 words.")
     page.locator(".hands input.wide").fill("33")
     page.locator(".hands input[type=checkbox]").check()
@@ -43,7 +52,7 @@ def test_the_switch_says_that_it_changes_the_width(visit):
 
 
 def test_the_xor_is_explained_before_its_switch(visit):
-    page = visit(PICTURE.replace("step=4", "step=5"))
+    page = visit(PICTURE.replace("step=5", "step=6"))
     expect(headline(page)).to_contain_text("a column has another bank in each")
     assert not page.locator(".hands input").count()
 

@@ -4,7 +4,7 @@ from browser.stepping import point_at
 from browser.test_covering import DRAWN, opened, words
 from playwright.sync_api import expect
 
-PICTURE = "/registers?kernel=04_warp_rows&picture=lanes&backend=cpu&step=10"
+PICTURE = "/registers?kernel=04_warp_rows&picture=lanes&backend=cpu&step=13"
 TITLE = "Lanes of a row"
 
 

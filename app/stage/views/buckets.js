@@ -13,6 +13,7 @@ const RAIN = 500, // ms of a word's fall,
 const OUT = 600; // ms in which the padding sticks out, before the rows wrap
 const TURN = 110; // ms of a turn when the banks give their words
 const REST = 4; // turns in which the last number is seen
+const PAD = BANKS + 1; // words of a row with an unused one
 const AGAIN = 3; // how often the banks give their words at the step about it
 const NAMES = { column: 'a column', same: 'one word' };
 
@@ -38,9 +39,10 @@ function swing(/** @type {number[]} */ [x0, y0], /** @type {number[]} */ [x1, y1
 export default function (host, { meta }, context) {
   const { frames, words: texts, gain } = meta,
     { clock } = context,
-    [ASKS, FALLS, TURNS, HAND, SWAP] = frames.keys(),
+    [ASKS, FALLS, TURNS, PADDED, HAND, SWAP] = frames.keys(),
     /** @type {import('./buckets_rule.js').Ask} */ start = { read: 'column', xor: false, width: BANKS };
   let ask = { ...start },
+    played = false, // whether the reader changed it at this step
     now = access(ask),
     note = '', // of a switch that changed the width
     /** @type {Map<string, any>} */ blocks = new Map(),
@@ -78,7 +80,7 @@ export default function (host, { meta }, context) {
   }
   /** The end of a motion: everything where it belongs. */
   function settle() {
-    for (const block of blocks.values()) [block.x, block.y, block.alpha] = [...goal(block), 1];
+    for (const block of blocks.values()) [block.x, block.y, block.alpha, block.left] = [...goal(block), 1, null];
     Object.assign(drawn, { width: now.width, swap: ask.xor ? 1 : 0, out: 0 });
     top = now.turns;
     motion = null;
@@ -129,6 +131,7 @@ export default function (host, { meta }, context) {
       part = calm() ? 0 : EASE.both(within((t / TURN - turn) * 1.6));
     for (const block of blocks.values()) {
       const left = block.turn - turn;
+      block.left = left; // turns until its own
       block.alpha = left < 0 ? 0 : left === 0 ? 1 - part : 1;
       block.y = at.pileY(Math.max(0, left - (left > 0 ? part : 0)));
     }
@@ -163,7 +166,11 @@ export default function (host, { meta }, context) {
           ...drawn,
           asks,
           tallest,
-          blocks: [...blocks.values()].map(one => ({ ...one, late: !asks && (sticks ? one.was : one.late) })),
+          blocks: [...blocks.values()].map(one => ({
+            ...one,
+            late: !asks && (sticks ? one.was : reads ? one.left > 0 : one.late),
+            left: reads ? one.left : null,
+          })),
         },
         top: reads || refills ? now.turns : top,
         says: reads ? `turn ${turns} of ${now.turns}` : turns && !moves ? plural(turns) : '',
@@ -179,7 +186,7 @@ export default function (host, { meta }, context) {
     filled(texts[name], values);
   /** The sentence in place of the step's, or "". */
   function sentence() {
-    if (clock.step < HAND || clock.step === SWAP || JSON.stringify(ask) === JSON.stringify(start)) return '';
+    if (!played) return '';
     if (motion?.kind === 'topple') return texts.moving;
     const { turns, width } = now,
       values = { turns: plural(turns), width, factor: common(width, BANKS) };
@@ -198,12 +205,13 @@ export default function (host, { meta }, context) {
     for (const one of reads.children) one.setAttribute('aria-pressed', String(one.dataset.read === ask.read));
     const own = clock.step < HAND || clock.step === SWAP ? [] : hands;
     if (controls.children.length !== own.length) controls.replaceChildren(...own); // else it would lose the focus
-    from.textContent = clock.step >= HAND && gain ? gain : texts.rule; // the cure comes after the fault
+    from.textContent = clock.step >= PADDED && gain ? gain : texts.rule; // the cure comes after the fault
   }
 
   // ---- hands ----
   function change(/** @type {Partial<import('./buckets_rule.js').Ask>} */ to) {
     const before = now.width;
+    played = true;
     ask = { ...ask, ...to };
     now = access(ask);
     // a switch never changes a value silently
@@ -236,16 +244,27 @@ export default function (host, { meta }, context) {
 
   // ---- the canvas and the clock ----
   function arrive(/** @type {number} */ step, /** @type {string} */ why) {
-    if (step !== arrived) ask = { ...start };
+    if (step !== arrived) [ask, played] = [{ ...start, width: step === HAND ? PAD : BANKS }, false];
     arrived = step;
     [now, note] = [access(ask), ''];
     arrange();
     speak();
     settle();
     again = step === TURNS ? AGAIN : 0;
-    if (why !== 'jump' && step === FALLS) begin('rain');
+    if (step === PADDED) pad(why);
+    else if (why !== 'jump' && step === FALLS) begin('rain');
     else if (step === TURNS && !calm()) begin('read');
     else loop.wake();
+  }
+  /** At the step about it, each row gets its unused word by itself. */
+  function pad(/** @type {string} */ why) {
+    ask.width = PAD;
+    now = access(ask);
+    arrange();
+    if (why === 'jump' || calm()) settle();
+    else begin('topple');
+    speak();
+    loop.wake();
   }
   const onStep = (/** @type {any} */ { detail }) => at && arrive(detail.step, detail.why);
   /** Shows the width that a question asks for. */

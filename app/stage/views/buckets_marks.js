@@ -4,7 +4,7 @@ import { Marks } from '../core/kinds.js';
 import { PALETTE, rgb } from '../core/paint.js';
 import { BANKS, COLUMNS, LANES, placeOf } from './buckets_rule.js';
 
-const WAVES = PALETTE.wavefronts;
+const [FIRST, LATE] = [PALETTE.wavefronts.before, PALETTE.wrong]; // blue and orange: served in the first turn, and waits
 const RULE = 3; // words that a bank names before anything is read
 const OVER = 1.6; // banks of room on the right, for padding that sticks out
 
@@ -36,6 +36,7 @@ export function bucketsLayout({ width, height, em }) {
 /** @typedef {ReturnType<typeof bucketsLayout>} Layout */
 /**
  * @typedef {object} Block a word on its way
+ * @property {number | null} left turns until its bank gives it, null while none does
  * @property {string} id
  * @property {number} row
  * @property {number} bank
@@ -87,13 +88,13 @@ export function swapMarks(at, room, paint) {
           late = read && !xor && row > 0,
           middle = left + (place + 0.5) * cell.w;
         made.rect(`${xor} cell ${row} ${column}`, [left + place * cell.w, up, cell.w - 3, cell.h - 3], {
-          ...{ fill: read ? (late ? PALETTE.wrong : WAVES.now) : paint.panel, stroke: paint.border },
+          ...{ fill: read ? (late ? LATE : FIRST) : paint.panel, stroke: paint.border },
           ...{
             datum: { kind: 'word', word },
             tip: `row ${row}, column ${column}: word ${word} mod 32 = bank ${place}`,
           },
         });
-        const ink = read ? { fill: '#000', bold: true } : {},
+        const ink = read ? { fill: late ? '#000' : '#fff', bold: true } : {},
           says = two ? [`column ${column}`, `word ${word}`] : [`${word}`];
         says.forEach((text, line) =>
           made.text(
@@ -113,7 +114,7 @@ export function swapMarks(at, room, paint) {
       : [`Column 0: ${found}, ... ${xor ? 'No two lanes meet.' : 'They take turns.'}`, more]
     ).forEach((text, line) =>
       made.text(`${xor} says ${line}`, [x, end + 1.5 * line * em, wide], text, {
-        ...{ bold: !line, fill: line || xor ? paint.text : PALETTE.wrong },
+        ...{ bold: !line, fill: line || xor ? paint.text : LATE },
       }),
     );
   });
@@ -153,7 +154,7 @@ export function bucketsMarks(at, now, paint) {
     [at.left, 0.68 * at.head],
     at.narrow
       ? 'tile in shared memory'
-      : `a tile in shared memory: 32 rows of words (4 bytes)${now.asks ? ', each row darker to its end' : ''}`,
+      : `a tile in shared memory: 32 rows of words (4 bytes)${now.asks ? ', its shade is the column' : ''}`,
     {
       bold: true,
     },
@@ -163,7 +164,7 @@ export function bucketsMarks(at, now, paint) {
       right = at.left + BANKS * at.pitch;
     made.text('unused is', [right, 0.68 * at.head], said, { align: 'right' });
     const x = right - (at.narrow ? 7.6 : 11.4) * em;
-    made.rect('unused', [x, 0.68 * at.head - 0.75 * em, 0.8 * em, 0.8 * em], { stroke: paint.text });
+    made.rect('unused', [x, 0.68 * at.head - 0.75 * em, 0.8 * em, 0.8 * em], { fill: paint.text });
   }
   if (now.swap > 0)
     made.text(
@@ -181,26 +182,42 @@ export function bucketsMarks(at, now, paint) {
         `out ${lane}`,
         [at.x(BANKS) - (1 - now.out) * at.pitch, wordY(lane * BANKS), cell, Math.max(1.5, line - 1)],
         {
-          ...{ stroke: paint.text, alpha: now.out },
+          ...{ fill: paint.text, alpha: now.out },
         },
       );
-  made.text('lanes are', [0, 0.68 * at.head], at.narrow ? 'lane' : 'lane (thread)', { bold: true });
+  // the bank in which each row begins
+  const begins = now.width % 1 === 0 && !now.asks && !at.narrow && now.ask.read === 'column' && now.out === 0;
+  made.text('lanes are', [0, 0.68 * at.head], at.narrow || begins ? 'lane' : 'lane (thread)', { bold: true });
   for (let lane = 0; lane < LANES; lane += at.narrow || line < 0.4 * em ? 8 : 4)
     made.text(`lane ${lane}`, [0, laneY(lane) + em / 3], `${lane}`);
+  if (begins) {
+    made.text('begins', [at.left - 0.4 * em, 0.68 * at.head], 'bank', { bold: true, align: 'right' });
+    for (let lane = 0; lane < LANES; lane += line < 0.4 * em ? 8 : 4)
+      made.text(`begins ${lane}`, [at.left - 0.4 * em, laneY(lane) + em / 3], `${wordAt(lane, 0) % BANKS}`, {
+        ...{ bold: true, align: 'right', fill: now.bad ? LATE : paint.primary },
+      });
+  }
+  /** @type {number[]} */ let served = []; // the cell of the word that is read now
   for (const block of now.blocks) {
     const lane = block.lanes[0],
       [x, y, , h] = cellAt(wordAt(now.ask.read === 'same' ? 0 : block.row, 0)), // lines end at the tile's edge
-      fill = block.late ? PALETTE.wrong : WAVES.now,
+      serves = block.left === 0,
+      done = block.left !== null && block.left < 0,
+      fill = block.late ? LATE : FIRST,
       all = block.lanes.length > 1,
       tip = `lane${all ? `s ${lane} to ${block.lanes.at(-1)}` : ` ${lane}`}: word ${block.word} mod 32 = bank ${block.bank}`,
       thing = { datum: { kind: 'word', lane, word: block.word }, tip },
-      fromX = (at.narrow ? 1.7 : 2.2) * em;
+      fromX = (at.narrow ? 1.7 : 2.2) * em,
+      toX = at.left - (begins ? 2 * em : 2);
     for (const from of block.lanes)
-      made.add(`way ${from}`, 'line', [fromX, laneY(from), at.left - fromX - 2, y + h / 2 - laneY(from)], {
-        ...{ stroke: fill, alpha: now.lane === null ? 0.45 : now.lane === lane ? 1 : 0.1 },
+      made.add(`way ${from}`, 'line', [fromX, laneY(from), toX - fromX, y + h / 2 - laneY(from)], {
+        ...{ stroke: fill, width: serves ? 4 : 1.5 },
+        alpha: now.lane === null ? (serves ? 1 : done ? 0.12 : 0.5) : now.lane === lane ? 1 : 0.1,
       });
-    made.rect(`asked ${block.id}`, [x, y, cell, h], { fill, ...thing });
+    made.rect(`asked ${block.id}`, [x, y, cell, h], { fill, ...(done ? { alpha: 0.25 } : {}), ...thing });
+    if (serves) served = [x - 3, y - 3, cell + 6, h + 6];
   }
+  if (served.length) made.rect('served', served, { fill: FIRST, stroke: paint.text, width: 2 });
   addBanks(made, at, now, paint);
   return made.list;
 }
@@ -235,8 +252,8 @@ function addBanks(made, at, now, paint) {
     );
     const right = at.left + BANKS * at.pitch;
     if (!now.asks) {
-      key('first', right - (at.narrow ? 10.5 : 12) * em, WAVES.now, 'first turn');
-      key('late', right - 4.6 * em, PALETTE.wrong, 'waits');
+      key('first', right - (at.narrow ? 10.5 : 12) * em, FIRST, 'read now');
+      key('late', right - 4.6 * em, LATE, 'waits');
     }
   };
   for (let bank = 0; bank < BANKS; bank++) {
@@ -271,7 +288,7 @@ function addBanks(made, at, now, paint) {
   }
   for (const block of now.blocks)
     made.rect(`block ${block.id}`, [block.x, block.y, cell, Math.max(2, at.layer - 1)], {
-      ...{ fill: block.late ? PALETTE.wrong : WAVES.now, alpha: block.alpha },
+      ...{ fill: block.late ? LATE : FIRST, alpha: block.alpha },
       ...{ datum: { kind: 'block', lane: block.lanes[0], word: block.word, bank: block.bank } },
       tip: `word ${block.word} mod 32 = bank ${block.bank}`,
     });
@@ -284,13 +301,13 @@ function addBanks(made, at, now, paint) {
     ...{ fill: paint.panel, alpha: now.says ? 0.85 : 0 },
   });
   made.text('turns', [left + em, high], now.says, {
-    ...{ size, bold: true, fill: now.bad ? PALETTE.wrong : paint.text, datum: { kind: 'turns' } },
+    ...{ size, bold: true, fill: now.bad ? LATE : paint.text, datum: { kind: 'turns' } },
   });
 }
 
 /** @type {import('../core/kinds.js').Kinds} */
 export const BUCKETS_KINDS = {
-  // The tile's cells, row after row, the darker the later their column.
+  // The tile's cells, row after row: the later their column, the stronger. An unused word has the colour of text.
   tile(g, { rect, columns, wordAt, cellAt, light, ink, unused }) {
     g.save();
     g.beginPath();
@@ -303,12 +320,10 @@ export const BUCKETS_KINDS = {
       g.fillStyle = `rgba(${r}, ${b}, ${l}, ${0.1 + (0.26 * column) / COLUMNS})`;
       for (let row = 0; row < LANES; row++) g.fillRect(...cellAt(wordAt(row, column)));
     }
-    g.strokeStyle = `rgba(${r}, ${b}, ${l}, 0.6)`;
-    g.lineWidth = 1;
+    g.fillStyle = `rgba(${r}, ${b}, ${l}, 0.85)`;
     for (let column = COLUMNS; column < COLUMNS + unused; column++)
       for (let row = 0; row < LANES; row++) {
-        const [x, y, w, h] = cellAt(wordAt(row, column));
-        g.strokeRect(x + 0.5, y + 0.5, w - 1, Math.max(0.5, h - 1));
+        g.fillRect(...cellAt(wordAt(row, column)));
       }
     g.restore();
   },

@@ -16,7 +16,7 @@ const ASKS = 12_000; // ms that the marked bar pulses
 const WRONG = 1e-3; // a relative error above that of fp32
 const ABOVE = 2.6; // room above the largest score
 const LABELS = 2.5; // lines of text at the top that no score reaches
-const [LONG_ROW, LONGEST_ROW] = [12, 20]; // log2 of the keys of a row that the reader thinks of
+const LONGEST_ROW = 20; // log2 of the keys of a row that the reader thinks of
 
 const keysOf = (/** @type {{weights: number[]}} */ { weights }) => [...weights.keys()];
 const two = (/** @type {number} */ value) => value.toFixed(2).replace('-', '−');
@@ -318,7 +318,7 @@ export default function (host, { meta, columns }, context) {
       'aria-label': 'keys of a row',
     }),
     long = element('output');
-  length.value = Math.max(length.min, LONG_ROW);
+  length.value = length.min; // as long as this row
   subtract.onchange = () => {
     state.subtract = subtract.checked;
     changed({ wave: false });

@@ -41,14 +41,15 @@ export function dragLayout({ width, height: pane, em }, { keys, tile, dims, lowe
     { score, sum, o } = lanes,
     low = (narrow ? 0.62 : 0.66) * (width - right), // l and O are no rows of keys
     side = { x: low + 1.2 * size, y: sum.title - 0.75 * head + 4, w: width - low - 1.2 * size, h: 0 };
-  side.h = o.y + o.h - side.y;
+  side.h = o.y + o.h - side.y - 3;
   return {
     ...{ width, height, em: size, narrow, right, gap, pitch, tile, lanes, lowest, highest, low, side },
     bar: Math.max(2, FILLED * pitch),
     x: (/** @type {number} */ key) => key * pitch + gap * Math.floor(key / tile),
     scoreY: (/** @type {number} */ s) => score.y + ((highest - s) / (highest - lowest)) * score.h,
     scoreAt: (/** @type {number} */ at) => highest - ((at - score.y) / score.h) * (highest - lowest),
-    dim: low / dims,
+    from: narrow ? 0 : 8.5 * size, // where O begins: no bar of it is under a key
+    dim: (low - (narrow ? 0 : 8.5 * size)) / dims,
     sumEnd: 0, // where l ends, as drawn last
   };
 }
@@ -96,7 +97,8 @@ export function dragMarks(at, now, paint) {
   }
   if (now.log) addLimit(made, at, now, paint);
   else addLine(made, at, now, paint);
-  addWeights(made, at, now, paint);
+  if (now.long) addGrowth(made, at, now, paint);
+  else addWeights(made, at, now, paint);
   addSum(made, at, now, paint);
   addOutput(made, at, now, paint);
   if (now.causal) addMap(made, at, now, paint);
@@ -203,10 +205,15 @@ function addLine(made, at, now, paint) {
   if (Number.isFinite(gap) && gap > 0.02) {
     made.add('m before', 'line', [0, old, left, 0], { stroke: paint.text, width: 1.5, alpha: 0.5, dash: [2, 5] });
     made.add('gap', 'line', [left, old, 0, y - old], { stroke: paint.primary, width: 4 });
-    if (old - y > at.em)
+    if (old - y > 0.75 * at.em) {
+      const wide = 2.4 * at.em;
+      made.rect('gap plate', [left - 7 - wide, (y + old) / 2 - 0.55 * at.em, wide, 1.1 * at.em], {
+        ...{ fill: paint.background, alpha: 0.85 },
+      });
       made.text('gap is', [left - 8, (y + old) / 2 + at.em / 3], gap.toFixed(2), {
         ...{ bold: true, align: 'right', fill: paint.primary },
       });
+    }
   }
   const end = bounds(now).end < now.scores.length ? at.x(bounds(now).end) - at.gap : at.width - at.right;
   made.add('m', 'line', [0, y, end, 0], { stroke: paint.text, width: 2.5, dash: [9, 6] });
@@ -222,19 +229,19 @@ function addLine(made, at, now, paint) {
 
 // Without m: the score above which a weight is too large.
 /** @type {Add} */
-function addLimit(made, at, now) {
+function addLimit(made, at, now, paint) {
   const s = FLOAT_RANGE / now.times,
     far = s > at.highest;
   const y = far ? at.lanes.score.y + 1.8 * at.em : at.scoreY(s),
     said = at.narrow ? 'limit 88.7' : '88.7: above it, e^score is too large for a float';
   if (!far)
     made.add('limit', 'line', [0, y, at.width - at.right, 0], { stroke: PALETTE.wrong, width: 2.5, dash: [9, 6] });
-  made.text(
-    'limit is',
-    [0, y + (y - at.lanes.score.y < 3 * at.em ? 1.1 : -0.4) * at.em],
-    far ? `${said} (far up)` : said,
-    { bold: true, fill: PALETTE.wrong },
-  );
+  const text = far ? `${said} (far up)` : said,
+    base = y + (y - at.lanes.score.y < 3 * at.em ? 1.1 : -0.4) * at.em;
+  made.rect('limit plate', [0, base - 0.95 * at.em, 0.53 * text.length * at.em, 1.25 * at.em], {
+    fill: paint.background,
+  });
+  made.text('limit is', [0, base], text, { bold: true, fill: PALETTE.wrong });
 }
 
 /** @type {Add} */
@@ -284,6 +291,42 @@ function addWeights(made, at, now) {
   made.add('floor', 'line', [0, floor, right, 0], { stroke: PALETTE.axis });
 }
 
+// What attention as written keeps of a row, and what one pass keeps, on one scale: the first runs off the picture.
+/** @type {Add} */
+function addGrowth(made, at, now, paint) {
+  const { weight } = at.lanes,
+    { em, narrow, width } = at,
+    long = /** @type {number} */ (now.long),
+    kept = now.dims + 2,
+    each = (weight.h + em) / 2,
+    unit = width / 8 / kept, // of a number
+    high = Math.max(5, Math.min(1.7 * em, each - 1.5 * em));
+  const bars = [
+    [narrow ? 'as written: scores' : 'as written keeps all scores of the row', long, COLOURS.S],
+    [narrow ? 'one pass: m, l, O' : `one pass keeps m, l and ${now.dims} sums`, kept, paint.primary],
+  ];
+  bars.forEach(([name, size, fill], n) => {
+    const top = weight.title - 0.8 * em + n * each,
+      wide = Math.min(width - 2, size * unit),
+      off = size * unit > width - 2,
+      y = top + 1.25 * em;
+    made.text(`grows ${n}`, [0, top + 0.9 * em], name, { bold: true });
+    const unitOf = n ? ' numbers' : ' scores';
+    made.text(`grown ${n}`, [width - 2, top + 0.9 * em], `${number(size)}${narrow ? (off ? ' →' : '') : unitOf}`, {
+      ...{ bold: true, align: 'right', size: narrow ? em : 1.2 * em, fill: n ? paint.primary : paint.text },
+    });
+    made.rect(`bar ${n}`, [0, y, wide, high], { fill });
+    if (!off || high < 1.1 * em) return;
+    const times = (size * unit) / width;
+    made.text(
+      `off ${n}`,
+      [width - 0.6 * em, y + high / 2 + 0.35 * em],
+      `${times < 10 ? times.toFixed(1) : number(Math.round(times))} ${narrow ? 'times as wide' : 'times as wide as this picture'} →`,
+      { align: 'right', bold: true, fill: '#000' },
+    );
+  });
+}
+
 // l: the weights laid end to end.
 /** @type {Add} */
 function addSum(made, at, now, paint) {
@@ -315,19 +358,22 @@ function addSum(made, at, now, paint) {
 function addOutput(made, at, now, paint) {
   const { o } = at.lanes,
     middle = o.y + o.h / 2,
-    so = at.narrow
-      ? `O: ${now.dims} sums of weight × V`
-      : `O, the output: ${now.dims} sums of weight × V (each key's values)`,
-    name = now.off ? `O is ${now.off}` : now.divided ? 'O ÷ l: the answer to this query' : so;
+    so = at.narrow ? `O: ${now.dims} sums of weight × V` : 'O, the output: each key adds weight × V',
+    answer = now.log ? 'O ÷ l, without m' : 'O ÷ l: the answer to this query',
+    name = now.off ? `O is ${now.off}` : now.divided || now.log ? answer : so;
   made.text('title o', [0, o.title], name, { bold: true, fill: now.off ? PALETTE.wrong : paint.text });
-  made.add('middle', 'line', [0, middle, at.low, 0], { stroke: PALETTE.axis });
+  if (!at.narrow)
+    [`${now.dims} sums,`, 'one a column', 'of V'].forEach((text, n) =>
+      made.text(`o has ${n}`, [0, middle + (0.35 + 1.2 * (n - 1)) * at.em, at.from - at.em], text),
+    );
+  made.add('middle', 'line', [at.from, middle, at.low - at.from, 0], { stroke: PALETTE.axis });
   if (now.o.every(Number.isFinite))
     made.text('o axis', [at.low, o.title], `up to ±${short(now.fullO / 1.1, 2)}`, {
       ...{ align: 'right', alpha: 0.75, size: smallText(at.em) },
     });
   const box = (/** @type {number} */ value, /** @type {number} */ dim) => {
     const high = (Math.min(1, Math.abs(value) / now.fullO) * o.h) / 2;
-    return [dim * at.dim, value < 0 ? middle : middle - high, Math.max(1, FILLED * at.dim), high];
+    return [at.from + dim * at.dim, value < 0 ? middle : middle - high, Math.max(1, FILLED * at.dim), high];
   };
   now.o.forEach((value, dim) => {
     const thing = {
@@ -335,7 +381,7 @@ function addOutput(made, at, now, paint) {
       tip: `${now.divided ? 'O ÷ l' : 'O'}[${dim}] = ${short(value, 7)}`,
     };
     if (Number.isFinite(value)) made.rect(`o ${dim}`, box(value, dim), { fill: COLOURS.O, ...thing });
-    else made.add(`o ${dim}`, 'lost', [dim * at.dim, o.y, Math.max(1, FILLED * at.dim), o.h], thing);
+    else made.add(`o ${dim}`, 'lost', [at.from + dim * at.dim, o.y, Math.max(1, FILLED * at.dim), o.h], thing);
   });
   now.right?.forEach((value, dim) => {
     if (Number.isFinite(value)) made.rect(`right ${dim}`, box(value, dim), { stroke: paint.text, width: 1.5 });
@@ -347,7 +393,7 @@ function addOutput(made, at, now, paint) {
 function addKept(made, at, now, paint) {
   const { side } = at,
     large = Math.min(2.6 * at.em, side.h / 3.2),
-    of = at.narrow ? 'm, l and O' : `m, l and the ${now.dims} numbers of O`,
+    of = at.narrow ? 'm, l and O' : `m, l and ${now.dims} sums`,
     texts = now.log
       ? ['the largest float', '3.4e38', '= e^88.7']
       : [

@@ -1,12 +1,15 @@
-// The few lanes that share a row: the registers of each, and the shuffles that carry the largest score to all of them.
+// The few lanes that share a row: its scores drop into their registers, and shuffles carry the largest one to all of them.
 // Its steps follow the chosen row of the run. In the last one, a click makes another score the largest.
 import { filled } from '../core/follow.js';
+import { makeGlide } from '../core/glide.js';
 import { handView } from '../core/hand.js';
 import { button, element, exact } from '../core/paint.js';
 import { after, shufflesLayout, shufflesMarks } from './shuffles_marks.js';
 
 const LANES = 32;
 const ABOVE = 0.5; // how far a click lifts a score above the others
+const WAYS = { held: 2000, 'shuffle 1': 800, 'shuffle 2': 800, warp: 2600, memory: 3200, sum: 1500, rescale: 1500 }; // ms
+const WAY = 600; // of another step
 
 /** @type {Picture<registers.ShufflesMeta>} */
 export default function (host, { meta, columns }, context) {
@@ -16,7 +19,8 @@ export default function (host, { meta, columns }, context) {
     HAND = frames.length - 1;
   let chosen = meta.row - row0;
   /** @type {number | null} */ let lifted = null; // the key whose score the reader made the largest
-  /** @type {any} */ let at;
+  /** @type {Record<string, ReturnType<typeof shufflesLayout>>} */ let at; // of each phase
+  const glide = makeGlide(() => view.draw());
 
   const of = (/** @type {Float32Array} */ values, /** @type {number} */ key) => values[chosen * keys + key];
   const owner = (/** @type {number} */ row, /** @type {number} */ key) => thread[row * keys + key];
@@ -41,7 +45,7 @@ export default function (host, { meta, columns }, context) {
       };
     });
     return {
-      ...{ phase: phases[step], tile: n, tiles: tiles.length, first, last, lanes, before, sumBefore, lifted },
+      ...{ phase: phases[step], tile: n, first, last, lanes, before, sumBefore, lifted },
       ...{ row: row0 + chosen, warp: Math.floor(names[0] / LANES) },
       m: Math.max(before, ...lanes.map(({ max }) => max)),
       l: l[n * rows + chosen],
@@ -55,12 +59,14 @@ export default function (host, { meta, columns }, context) {
       if (clock.step !== HAND) clock.set(HAND, 'user');
       lifted = what.register;
     }
+    glide.begin(WAY);
     speak();
     view.draw();
     return true;
   }
   const reset = button('Back to the run', () => {
     lifted = null;
+    glide.begin(WAY);
     speak();
     view.draw();
   });
@@ -68,12 +74,22 @@ export default function (host, { meta, columns }, context) {
   function speak() {
     const lane = state(clock.step).lanes.find(one => one.keys.includes(/** @type {number} */ (lifted)));
     clock.tell('said', lane ? filled(words.lifted, { lane: lane.lane }) : '');
-    said.textContent = lane ? 'modelled, under your hand' : `run of ${kernel}, row ${row0 + chosen}`;
+    const phase = phases[clock.step],
+      ran = `run of ${kernel}, row ${row0 + chosen}`;
+    said.textContent = lane
+      ? 'modelled, under your hand'
+      : phase === 'memory'
+        ? `left: ${ran}; right: modelled`
+        : phase === 'warp'
+          ? 'modelled'
+          : ran;
     said.classList.toggle('modelled', !!lane);
     reset.toggleAttribute('inert', !lane);
   }
-  const onStep = () => {
-    if (clock.step !== HAND) lifted = null;
+  const onStep = (/** @type {any} */ { detail }) => {
+    if (detail.step !== HAND) lifted = null;
+    if (detail.why === 'jump') glide.end();
+    else glide.begin(/** @type {Record<string, number>} */ (WAYS)[phases[detail.step]] ?? WAY);
     speak();
   };
 
@@ -82,18 +98,22 @@ export default function (host, { meta, columns }, context) {
     controls: element('span', {}, words.hint),
     foot: [said, reset],
     heard: { step: onStep },
+    end: glide.stop,
+    live: true,
     title: 'Lanes of a row',
     layout: (/** @type {any} */ size) => {
-      const { lanes } = state(0);
-      at = shufflesLayout(size, { rows, columns: widest, lanes: lanes.length, slots: lanes[0].keys.length });
-      return at.height;
+      const { lanes } = state(0),
+        of = { rows, columns: widest, lanes: lanes.length, slots: lanes[0].keys.length };
+      at = Object.fromEntries(phases.map(phase => [phase, shufflesLayout(size, of, phase)]));
+      glide.end();
+      return Math.max(...Object.values(at).map(({ height }) => height));
     },
     marks: (/** @type {{step: number, paint: Paint}} */ { step, paint }) => {
       const now = state(step),
         tile = Array.from({ length: rows }, (_, row) =>
           Array.from({ length: now.last - now.first + 1 }, (_, n) => owner(row, now.first + n)),
         );
-      return shufflesMarks(at, { ...now, grid: tile, row0, chosen, shared: meta.shared }, paint);
+      return glide.pass(shufflesMarks(at[now.phase], { ...now, grid: tile, row0, chosen, shared: meta.shared }, paint));
     },
     describe(/** @type {any} */ what, /** @type {number} */ step) {
       if (what.row !== undefined && what.key !== undefined) {
@@ -102,9 +122,9 @@ export default function (host, { meta, columns }, context) {
           ? `query ${what.row}, key ${what.key}: no score`
           : `query ${what.row}, key ${what.key}: lane ${one % LANES} of warp ${Math.floor(one / LANES)}`;
       }
+      if (what.register !== undefined && step === HAND) return `key ${what.register}`; // it hides no value
       if (what.register !== undefined) {
-        const weighed =
-          after(phases[step], 'weights') || phases[step] === 'next' ? `, weight ${exact(of(p, what.register))}` : '';
+        const weighed = after(phases[step], 'weights') ? `, weight ${exact(of(p, what.register))}` : '';
         const score = what.register === lifted ? 'made the largest' : exact(of(s, what.register));
         return `register of key ${what.register}: score ${score}${weighed}`;
       }

@@ -17,7 +17,7 @@ from kernels.run.results import Run
 from kernels.trace.memory.model import BANKS
 
 WORDS = Words.of(str(__package__))
-STEPS = ("asks", "falls", "turns", "hand", "swap", "xor")
+STEPS = ("asks", "falls", "turns", "padded", "hand", "swap", "xor")
 PADDING = re.compile(r" ?\bPAD\w*=(\d+)")
 
 

@@ -13,7 +13,9 @@ from explainers.story.words import Row, Words
 from kernels.run.results import Run
 
 WORDS = Words.of(str(__package__))
-FIRST = ("held", "own", "shuffle 1", "shuffle 2", "weights", "sum")  # the steps of the first tile
+# the steps of the first tile. warp: a row for all lanes of a warp. memory: the same max through shared memory.
+FIRST = ("row", "held", "own", "shuffle 1", "shuffle 2", "warp", "memory", "weights", "sum")
+SECOND = ("next", "rescale")  # of the second tile
 MOST_TILES, MOST_SLOTS, LANES = 13, 8, 4
 
 
@@ -90,8 +92,7 @@ def _steps(tiles: Tiling, made: Lanes, row: int) -> list[Row]:
     for tile in sorted({0, min(1, len(made.tiles) - 1), len(made.tiles) - 1}):
         first, last = made.tiles[tile]
         scored, weighed = (int(steps[row, first : last + 1].max()) for steps in (made.scored, made.weighed))
-        for phase in FIRST if tile == 0 else ("next",):
-            lines = tiles.frames[scored if phase == "held" else weighed].get("lines", {})
-            step = {"phase": phase, "tile": tile, "number": tile + 1, "keys": last - first + 1, "lines": lines}
-            found.append(step | {"ends": tile == len(made.tiles) - 1})
+        for phase in FIRST if tile == 0 else SECOND if tile == 1 else ("last",):
+            lines = tiles.frames[scored if phase in ("row", "held", "next") else weighed].get("lines", {})
+            found.append({"phase": phase, "tile": tile, "keys": last - first + 1, "lines": lines})
     return [*found, {**found[0], "phase": "hand"}]
