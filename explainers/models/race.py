@@ -1,7 +1,7 @@
 """The picture `race`: attention that stores the scores against attention that keeps one tile.
 
 Bytes follow from the rule of app/stage/views/race_rule.js and are modelled. Times and memory are recorded: torch's
-unfused attention, its FlashAttention-2, and cuDNN.
+unfused attention, and its FlashAttention-2.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,7 +19,8 @@ from kernels.recordings.tables import Provenance
 
 WORDS = Words.of(str(__package__), "race_words.toml")
 HEIGHT = 128  # queries of a tile of FlashAttention-2 at this head_dim. Other heights have no time.
-PEERS = {"sdpa_math": "unfused", "sdpa_flash": "flash", "sdpa_cudnn": "cudnn"}
+UNFUSED = "sdpa_math"  # the peer that stores the square. This one computes in 32 bits, `unfused` in 16
+PEERS = {UNFUSED: "unfused", "sdpa_flash": "flash"}
 BEGIN, GROWN = 2048, 8192  # tokens of the race, and of its end
 PHASES = ("words", "begin", "scores", "weights", "output", "grown", "times", "hand")
 SHORT = ("words", "scores", "weights", "gone")  # of the start page
@@ -40,7 +41,7 @@ JOB: Job = {"batch": 4, "heads": 16, "dim": 128, "bytes": 2}
 class Raced(TypedDict):
     """The recorded figures of a length.
 
-    unfused, flash, cudnn: ms of one forward pass.
+    unfused, flash: ms of one forward pass.
     held: peak bytes of device memory of unfused and flash.
     """
 
@@ -48,7 +49,6 @@ class Raced(TypedDict):
     causal: bool
     unfused: float
     flash: float
-    cudnn: float
     held: list[float]
 
 
@@ -61,6 +61,8 @@ class RaceMeta(TypedDict):
     example: words of a short text.
     words: the sentences under a hand. {name} stands for a value.
     recorded, where: the source of times and memory, in a sentence and in short, or "".
+    peer: the unfused attention, in words.
+    split: whether S and P are in its memory as the rule has them, in 16 bits.
     """
 
     frames: list[Frame]
@@ -75,16 +77,17 @@ class RaceMeta(TypedDict):
     words: dict[str, str]
     recorded: str
     where: str
+    peer: str
+    split: bool
 
 
 def view(phases: Sequence[str] = PHASES) -> stage.View:
     """The picture. Without recordings it has no times."""
     times, where = raced()
-    ratio = {t["tokens"]: t["unfused"] / t["flash"] for t in times if not t["causal"]}
-    held = next((t["held"][0] for t in times if t["tokens"] == GROWN and not t["causal"]), 0.0)
-    squares = 2 * GROWN * GROWN * JOB["batch"] * JOB["heads"] * JOB["bytes"]
-    names: Row = {"ratio": ratio, "begin": BEGIN, "grown": GROWN, "fewer": _fewer(BEGIN), "held": held / squares}
-    there = [phase for phase in phases if phase != "times" or GROWN in ratio]
+    ratio = next((t["unfused"] / t["flash"] for t in times if t["tokens"] == GROWN and not t["causal"]), 0.0)
+    split = UNFUSED != "sdpa_math"
+    names: Row = {"ratio": ratio, "begin": BEGIN, "grown": GROWN, "fewer": _fewer(BEGIN), "split": split}
+    there = [phase for phase in phases if phase != "times" or ratio]
     steps: list[Row] = [{"phase": phase, "tile": -1} for phase in there]
     place = {"device": where.device.removeprefix("NVIDIA "), "date": where.date} if where else {}
     meta: RaceMeta = {
@@ -92,7 +95,7 @@ def view(phases: Sequence[str] = PHASES) -> stage.View:
         "phases": there,
         "job": JOB,
         "height": HEIGHT,
-        "begin": BEGIN,
+        "begin": BEGIN if "grown" in phases else GROWN,  # the start page has one scale of bytes from its first step
         "grown": GROWN,
         "times": times,
         "parts": WORDS.table("parts"),
@@ -100,6 +103,8 @@ def view(phases: Sequence[str] = PHASES) -> stage.View:
         "words": WORDS.table("hand"),
         "recorded": WORDS.say("recorded", place) if where else "",
         "where": WORDS.say("where", place) if where else "",
+        "peer": WORDS.table("peer")[UNFUSED],
+        "split": split,
     }
     more = {"clock": True, "state": [], "provenance": {"label": "modelled", "said": said_from(meta)}}
     return stage.View("race", "race", "The race", {**meta, **more})
@@ -138,13 +143,12 @@ def raced() -> tuple[list[Raced], Provenance | None]:
 
 
 def _raced(key: tuple[float, bool], row: pd.Series) -> Raced:
-    unfused, flash, cudnn = (float(row["median_us", name]) / 1e3 for name in PEERS)
-    held = [float(row["peak_bytes", name]) for name in ("sdpa_math", "sdpa_flash")]
+    unfused, flash = (float(row["median_us", name]) / 1e3 for name in PEERS)
+    held = [float(row["peak_bytes", name]) for name in PEERS]
     return {
         "tokens": int(key[0]),
         "causal": bool(key[1]),
         "unfused": unfused,
         "flash": flash,
-        "cudnn": cudnn,
         "held": held,
     }
