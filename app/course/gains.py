@@ -103,8 +103,8 @@ SHORT, LONG = "short runs with pauses", "runs without pauses"  # rested and sust
 # Of a gain's kind: the kind of its tables, the column with the name of a kernel or a level, the column with the
 # amounts, their unit, and the values that a row must have.
 COLUMNS: dict[str, tuple[str, str, str, str, dict[str, object]]] = {
-    "time": ("bench", "name", "median_us", "us", {"status": "ok", "causal": False}),
-    "bytes": ("bench", "name", "bytes", "B", {"status": "ok", "causal": False}),
+    "time": ("bench", "name", "median_us", "us", {"causal": False}),
+    "bytes": ("bench", "name", "bytes", "B", {"causal": False}),
     "cycles": ("cycles", "", "cycles", "cycles", {}),
     "error": ("precision", "name", "relative error", "", {"field": "score_scale", "value": 1.0}),
 }
@@ -144,7 +144,11 @@ def row_of(
     due = {**wanted, **settings} | ({key: name} if key else {})
     if name in catalog.kernels and key:
         due["code_hash"] = catalog.kernels[name].code_hash
-    found = (row for row in rows if all(row.get(field) == value for field, value in due.items()))
+    found = (
+        row
+        for row in rows
+        if row.get("status", "ok") in tables.TIMED and all(row.get(field) == value for field, value in due.items())
+    )
     return next((row for row in found if settings or row.get("own_settings", True)), None)
 
 

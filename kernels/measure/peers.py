@@ -1,6 +1,8 @@
 """The peers of our kernels, in the problem's own type.
 
-- torch's scaled_dot_product_attention (SDPA), each of its implementations by name
+- torch's scaled_dot_product_attention (SDPA), each of its implementations by name. Its math implementation computes
+  16-bit inputs in fp32
+- attention as written in torch: a product, a softmax, a product, all in the inputs' own 16 bits
 - torch's FlexAttention, compiled, for a problem with a mask
 - FlashAttention 4 and FlashInfer, if they are installed (requirements.txt does not list them)
 
@@ -35,7 +37,10 @@ SDPA = {
 LIBRARIES = {"flash_attn_4": ("flash_attn.cute", "flash-attn-4"), "flashinfer": ("flashinfer", "flashinfer-python")}
 """name -> the module that it is, and the package on PyPI. They take [batch, tokens, heads, dim]."""
 FLEX = "flex_attention"
+UNFUSED = "unfused"
+"""Attention as written. The scale goes into Q, so the scores cross memory as seldom as they can."""
 TITLES = {
+    "unfused": "torch (as written)",
     "sdpa_cudnn": "cuDNN",
     "sdpa_efficient": "torch (efficient)",
     "sdpa_flash": "torch (flash)",
@@ -45,7 +50,7 @@ TITLES = {
 """name -> words, for the peers in duels and in the results."""
 BACKWARD = ("sdpa_efficient", "sdpa_flash", "sdpa_cudnn")
 """The peers with a backward of their own (GradientPeer)."""
-PEERS = (*SDPA, *LIBRARIES, FLEX)
+PEERS = (*SDPA, *LIBRARIES, FLEX, UNFUSED)
 """All peers, in the order of lists."""
 NAMES = (*PEERS, *PAGED)
 """The same, and FlashInfer's ways over a paged cache. Each way has its own name and time."""
@@ -57,8 +62,8 @@ TENSOR_PRODUCTS = {"sdpa_efficient": 6}
 
 def asked_of(problem: Problem) -> tuple[str, ...]:
     """The peers of a problem. With a mask of its own: FlexAttention and FlashInfer. Over a paged cache: FlashInfer's
-    ways, and its cascade for a shared prefix. With neither: torch's implementations and the libraries. For gradients:
-    torch's implementations with a backward."""
+    ways, and its cascade for a shared prefix. With neither: torch's implementations, the libraries, and attention as
+    written for 16 bits. For gradients: torch's implementations with a backward."""
     if problem.gradients:
         return BACKWARD
     if problem.masked:
@@ -66,7 +71,7 @@ def asked_of(problem: Problem) -> tuple[str, ...]:
     if problem.attends_to_cache():
         shared = problem.cache_use is not None and problem.cache_use.prefix_heads > 0
         return (*SDPA, *(name for name in PAGED if shared or flashinfer_calls.ways(name)[1] not in CASCADE))
-    return (*SDPA, *LIBRARIES)
+    return (*SDPA, *LIBRARIES, *([] if problem.dtype == "float32" else [UNFUSED]))
 
 
 def base(name: str) -> str:
@@ -142,6 +147,8 @@ class Peer:
     def _planned(self) -> Callable[..., "Tensor"]:
         if self.name == FLEX:
             return flex_attention(self._mask, self.tensors, self.options)
+        if self.name == UNFUSED:
+            return as_written(self.tensors, self.options)
         if self.name == "flash_attn_4":
             return flash_attn_4(self.tensors, self.options)
         if self._mask is not None:
@@ -232,6 +239,28 @@ def flex_attention(mask: Mask, tensors: list["Tensor"], options: Options) -> Cal
     def run(q: "Tensor", k: "Tensor", v: "Tensor") -> "Tensor":
         with torch.inference_mode():
             return compiled(q, k, v, block_mask=blocks, **options)
+
+    return run
+
+
+def as_written(tensors: list["Tensor"], options: Options) -> Callable[..., "Tensor"]:
+    """A function of q, k and v [batch, heads, tokens, dim] that computes O by three calls of torch, in their type.
+    PeerUnavailable for grouped heads."""
+    import torch
+
+    q, k, _ = tensors
+    if q.shape[1] != k.shape[1]:
+        raise PeerUnavailable(f"{UNFUSED} runs only problems whose query heads have their own K and V.")
+    scale, mask = float(str(options["scale"])), None
+    if options.get("is_causal"):
+        mask = torch.ones(q.shape[2], k.shape[2], dtype=torch.bool, device=q.device).triu(1)
+
+    def run(q: "Tensor", k: "Tensor", v: "Tensor") -> "Tensor":
+        with torch.inference_mode():
+            scores = (q * scale) @ k.mT
+            if mask is not None:
+                scores.masked_fill_(mask, -torch.inf)
+            return torch.softmax(scores, -1) @ v
 
     return run
 

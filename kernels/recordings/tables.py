@@ -209,6 +209,10 @@ def silent(done: int, of: int, name: str) -> None:
     """A Progress without output."""
 
 
+TIMED = ("ok", "less accurate")
+"""The statuses of rows with a time. A peer that is less accurate misses float64 by rounding, and its reason says so."""
+
+
 @dataclass(frozen=True)
 class Case:
     """Something that is measured in one go.

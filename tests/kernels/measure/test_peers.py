@@ -75,6 +75,24 @@ def test_a_library_is_asked_in_its_layout_and_answers_in_ours(name, causal, layo
     assert np.abs(problem.logical(true) - made.float().numpy()).max() < 2e-3
 
 
+@pytest.mark.parametrize("causal", [False, True])
+def test_attention_as_written_is_three_calls_in_16_bits(causal):
+    problem = SixteenBitProblem(40, 64, 2, 4, causal)
+    arrays, options = problem.peer_inputs(problem.inputs())
+    tensors = [torch.from_numpy(a) for a in arrays]
+    made = peers.as_written(tensors, options)(*tensors)
+    assert made.dtype == torch.float16
+    assert np.abs(problem.truth()["o"] - made.float().numpy()).max() < 4e-3
+    assert peers.UNFUSED in peers.asked_of(problem) and peers.UNFUSED not in peers.asked_of(DenseProblem())
+
+
+def test_attention_as_written_refuses_grouped_heads():
+    problem = SixteenBitProblem(40, 64, 2, 4, num_kv_heads=2)
+    arrays, options = problem.peer_inputs(problem.inputs())
+    with pytest.raises(PeerUnavailable, match="have their own K and V"):
+        peers.as_written([torch.from_numpy(a) for a in arrays], options)
+
+
 @pytest.mark.parametrize("name", [*peers.LIBRARIES, *peers.PAGED])
 def test_what_is_not_installed_says_so_and_how_to_bring_it(name):
     if peers.installed(name):
