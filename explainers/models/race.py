@@ -1,7 +1,7 @@
 """The picture `race`: attention that stores the scores against attention that keeps one tile.
 
-Bytes follow from the rule of app/stage/views/race_rule.js and are modelled. Times and memory are recorded: torch's
-unfused attention, and its FlashAttention-2.
+Bytes follow from the rule of app/stage/views/race_rule.js and are modelled. Times and memory are recorded: two
+products and a softmax of torch, and its FlashAttention-2.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,8 +19,7 @@ from kernels.recordings.tables import Provenance
 
 WORDS = Words.of(str(__package__), "race_words.toml")
 HEIGHT = 128  # queries of a tile of FlashAttention-2 at this head_dim. Other heights have no time.
-UNFUSED = "sdpa_math"  # the peer that stores the square. This one computes in 32 bits, `unfused` in 16
-PEERS = {UNFUSED: "unfused", "sdpa_flash": "flash"}
+PEERS = {"unfused": "unfused", "sdpa_flash": "flash"}  # attention as written, and one that keeps a tile: 16 bits
 BEGIN, GROWN = 2048, 8192  # tokens of the race, and of its end
 PHASES = ("words", "begin", "scores", "weights", "output", "grown", "times", "hand")
 SHORT = ("words", "scores", "weights", "gone")  # of the start page
@@ -61,8 +60,6 @@ class RaceMeta(TypedDict):
     example: words of a short text.
     words: the sentences under a hand. {name} stands for a value.
     recorded, where: the source of times and memory, in a sentence and in short, or "".
-    peer: the unfused attention, in words.
-    split: whether S and P are in its memory as the rule has them, in 16 bits.
     """
 
     frames: list[Frame]
@@ -77,16 +74,13 @@ class RaceMeta(TypedDict):
     words: dict[str, str]
     recorded: str
     where: str
-    peer: str
-    split: bool
 
 
 def view(phases: Sequence[str] = PHASES) -> stage.View:
     """The picture. Without recordings it has no times."""
     times, where = raced()
     ratio = next((t["unfused"] / t["flash"] for t in times if t["tokens"] == GROWN and not t["causal"]), 0.0)
-    split = UNFUSED != "sdpa_math"
-    names: Row = {"ratio": ratio, "begin": BEGIN, "grown": GROWN, "fewer": _fewer(BEGIN), "split": split}
+    names: Row = {"ratio": ratio, "begin": BEGIN, "grown": GROWN, "fewer": _fewer(BEGIN)}
     there = [phase for phase in phases if phase != "times" or ratio]
     steps: list[Row] = [{"phase": phase, "tile": -1} for phase in there]
     place = {"device": where.device.removeprefix("NVIDIA "), "date": where.date} if where else {}
@@ -103,8 +97,6 @@ def view(phases: Sequence[str] = PHASES) -> stage.View:
         "words": WORDS.table("hand"),
         "recorded": WORDS.say("recorded", place) if where else "",
         "where": WORDS.say("where", place) if where else "",
-        "peer": WORDS.table("peer")[UNFUSED],
-        "split": split,
     }
     more = {"clock": True, "state": [], "provenance": {"label": "modelled", "said": said_from(meta)}}
     return stage.View("race", "race", "The race", {**meta, **more})
@@ -130,7 +122,7 @@ def _fewer(tokens: int) -> float:
 def raced() -> tuple[list[Raced], Provenance | None]:
     """The newest recorded times of JOB, by length and mask, and their source."""
     for made, where in tables.recorded("bench").values():
-        own = made[(made.status == "ok") & made.name.isin(PEERS) & (made.dtype == "float16")]
+        own = made[made.status.isin(tables.TIMED) & made.name.isin(PEERS) & (made.dtype == "float16")]
         own = own[(own.batch == JOB["batch"]) & (own.num_heads == JOB["heads"]) & (own.head_dim == JOB["dim"])]
         own = own[own.num_kv_heads == own.num_heads].drop_duplicates(["name", "seq_len", "causal"], keep="last")
         wide = own.pivot(index=["seq_len", "causal"], columns="name", values=["median_us", "peak_bytes"])

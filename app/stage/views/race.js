@@ -106,7 +106,7 @@ export default function (host, { meta }, context) {
     return {
       ...{ parts, first: begin, full: 2 ** full.value, says: inGB(whole) },
       sides: [
-        side(store, false, [...left, ...(left.length ? [`~${meta.peer}`] : [])]),
+        side(store, false, [...left, ...(left.length ? [`~${words.bits}`] : [])]),
         side(keep, chosen.causal, right),
       ],
       words: {
@@ -140,21 +140,14 @@ export default function (host, { meta }, context) {
       group(words.bytes, words.bytes_from, [total(store), total(keep)], amount, 'fewer'),
       group(
         words.time,
-        `${meta.where}. ${meta.peer}`,
+        `${meta.where}, ${words.bits}`,
         [found.unfused, found.flash],
         value => `${three(value)} ms`,
         'faster',
       ),
-      group(
-        words.memory,
-        meta.where,
-        found.held,
-        amount,
-        'less',
-        meta.split && {
-          parts: ['S', 'P'].map(tensor => /** @type {[string, number]} */ ([tensor, square / found.held[0]])),
-        },
-      ),
+      group(words.memory, meta.where, found.held, amount, 'less', {
+        parts: ['S', 'P'].map(tensor => /** @type {[string, number]} */ ([tensor, square / found.held[0]])),
+      }),
     ];
   }
 
