@@ -29,7 +29,8 @@ from kernels.measure.hierarchy import Measured
 WORDS = Words.of(str(__package__), "places.toml")
 STEPS = ("begin", "near", "l2", "far", "race", "data", "hand")
 ON_SM, IN_GLOBAL = ("shared", "through_l1"), ("through_l1", "from_l2")
-LOADS = {"near": ON_SM, "l2": IN_GLOBAL, "far": IN_GLOBAL, "data": IN_GLOBAL, "hand": IN_GLOBAL}  # step -> spaces. Else of all three
+# step -> spaces. Else of all three
+LOADS = {"near": ON_SM, **dict.fromkeys(("l2", "far", "data", "hand"), IN_GLOBAL)}
 WAITS = ("Shared memory", "L1 cache", "L2 cache", "Device memory")  # the levels with a wait, the nearest first
 HUES = ("grey", "green", "sky", "blue", "purple")  # of the registers and of these levels
 
