@@ -8,7 +8,7 @@ const TILE_KEYS = 128; // keys of a tile
 const LEAST = 512; // tokens that fill the square's place: fewer take less of it
 const GAP = 4; // between the strips
 const SHARED = ['K', 'V', 'Q', 'O']; // what both ways move
-const ORDER = [...SHARED, 'S', 'P'];
+const ORDER = ['S', 'P', ...SHARED];
 const FLOW = ['Q', 'K', 'S', 'P', 'V', 'O']; // as attention makes them
 const NAMES = ['Store the square', 'Keep one tile'];
 const TRIPS = { S: 'S out and back', P: 'P out and back' };
@@ -35,7 +35,7 @@ export function raceLayout({ width, height, em }) {
       4 * em,
       Math.min(
         half - 2 * pad - corner - sheet - (below ? 0 : aside + 1.5 * em),
-        room - title - corner - sheet - (below ? (narrow ? 11.5 : 7.6) : 0.8) * em,
+        room - title - corner - sheet - (below ? (narrow ? 8.2 : 7.6) : 0.8) * em,
       ),
     );
   return {
@@ -56,6 +56,7 @@ export function raceLayout({ width, height, em }) {
  * @property {number} key first key of the tile
  * @property {boolean} done
  * @property {string[]} lines beside its chip
+ * @property {string[]} brief the same, on a phone
  */
 /**
  * @typedef {object} Now
@@ -195,7 +196,7 @@ function addBar(made, at, now, side, n, paint) {
 
 /** What a way has in memory, and its chip. @type {typeof addBar} */
 function addMemory(made, at, now, side, n, paint) {
-  const { strip, em, corner, sheet, below, pad } = at,
+  const { strip, em, corner, sheet, narrow, below, pad } = at,
     scale = at.side / Math.max(LEAST, now.drawn),
     size = now.drawn * scale,
     stores = n === 0,
@@ -255,7 +256,7 @@ function addMemory(made, at, now, side, n, paint) {
   const origin = stores && turn > 0 ? sheet : 0;
   if (cell) {
     made.rect(`first ${n}`, [x + origin, y + origin, cell, cell], { stroke: paint.text, width: 2.5 });
-    if (cell > 3.4 * em)
+    if (cell > 3.4 * em && !now.causal)
       made.text(
         `first ${n} is`,
         [x + origin + cell / 2, y + origin + cell / 2 + 0.35 * em, cell - 4],
@@ -267,7 +268,7 @@ function addMemory(made, at, now, side, n, paint) {
   }
 
   // ---- the chip, and the tile in it ----
-  const big = below ? 4.4 * em : Math.min(8 * em, 0.4 * at.room),
+  const big = below ? (narrow ? 3 : 4.4) * em : Math.min(8 * em, 0.4 * at.room),
     chipX = below ? left + 0.9 * em : x + at.side + sheet + 2.4 * em,
     chipY = below ? y + at.side + sheet + 1.9 * em : y - corner + 0.8 * em,
     along = Math.max(0, Math.min(key, size - wide)),
@@ -297,7 +298,7 @@ function addMemory(made, at, now, side, n, paint) {
   const from = below ? chipX + big + 0.8 * em : chipX - 0.4 * em,
     beside = below ? n * at.half + at.half - pad - from : at.aside,
     does = now.words[side.done ? (stores ? 'rests' : 'kept') : ['writes', 'weighs', 'mixes', 'keeps'][turn]],
-    lines = wrapped([does, ...side.lines], beside / (0.53 * em)),
+    lines = wrapped([does, ...(narrow ? side.brief : side.lines)], beside / (0.53 * em)),
     start = below ? chipY + 0.4 * em : chipY + big + 1.9 * em;
   lines.forEach((text, row) =>
     made.text(`line ${n} ${row}`, [from, start + 1.4 * row * em, beside], text.said, {
