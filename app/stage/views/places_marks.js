@@ -42,7 +42,7 @@ export function placesLayout({ width, height, em }, levels) {
  * @property {number} home the level with the reader's data, or -1
  * @property {number} size its amount (a place in sizes), or -1
  * @property {number} seen the largest amount so far
- * @property {{bytes: number, cycles: number, full: string, early: string}} l2 its size, its wait, and words
+ * @property {memory_hierarchy.Ended} l2
  * @property {number | null} sent the way before the number of this data, in cycles
  * @property {boolean} ruled whether the axis is there
  */
@@ -174,10 +174,9 @@ function addSizes(made, at, now, paint) {
     made.add('full is', 'plate', [(from + end) / 2 - 4 * em, y(full) + 1.4 * em, em, 0], {
       ...{ text: now.l2.full, align: 'left', fill: paint.text, light: paint.background },
     });
-    if (now.l2.early && !at.narrow)
-      made.add('early', 'plate', [from + 0.6 * em, y(full) - 1.1 * em, em, 0], {
-        ...{ text: now.l2.early, align: 'left', fill: paint.text, light: paint.background },
-      });
+    const climbs = now.sizes.findIndex(({ bytes }) => bytes > now.l2.fits);
+    if (climbs < full && !at.narrow)
+      made.text('early', [at.width - at.side - 0.6 * em, y(climbs) - 0.5 * em], now.l2.early, { align: 'right' });
   }
   const { cycles, size, wait } = now.sizes[now.size],
     middle = y(now.size) + pitch / 2,

@@ -87,10 +87,18 @@ export default function (host, { meta }, context) {
         done = whole * share >= all - 0.5,
         again = masks ? `up to ${rows}` : rows,
         reads = done
-          ? fill('again', { again })
+          ? fill(rows === '1' ? 'once' : 'again', { again })
           : fill(stages.length > 1 ? 'row' : 'band', { row: number(place.row + 1), again: rows });
       const rule = done && !told && stages.length === 1 ? fill('bands', { height: chosen.height }) : '';
-      return { bytes, all, ...state, ...place, done, lines: [`*${reads}`, rule, ...lines] };
+      return {
+        bytes,
+        all,
+        ...state,
+        ...place,
+        done,
+        lines: [`*${reads}`, rule, ...lines],
+        brief: lines.length > 1 ? lines.slice(0, 1) : [`*${reads}`],
+      };
     };
     const facts = (/** @type {number} */ ms, /** @type {number} */ held) => [`*${three(ms)} ms, ${amount(held)} held`];
     const [left, right] = told

@@ -68,10 +68,6 @@ export function tripsMarks(at, { meta, phase, side }, paint) {
   made.text('registers are', [near.x + grid / 2, end + 1.2 * em, grid], narrow ? 'registers' : 'registers: S scores', {
     ...{ bold: true, align: 'center' },
   });
-  if (!narrow && !alone && !single)
-    ['shared', 'memory'].forEach((text, n) =>
-      made.text(`shared ${n}`, [near.x - gap - band, near.y - gap - 0.62 * band + 1.3 * n * em], text, { bold: true }),
-    );
 
   // ---- strips: a query is a row, a key a column ----
   /** @param {{x: number, y: number}} place @param {string} tensor @param {number} n @param {number} size */
@@ -186,6 +182,10 @@ export function tripsMarks(at, { meta, phase, side }, paint) {
     made.text(`${id} K`, [place.x, place.y - gap - band - 0.4 * em], 'K keys', bold);
     if (!narrow || id === 'far') made.text(`${id} Q`, [place.x - gap - band, q], 'Q queries', bold);
   }
+  if (!narrow && !alone && !single)
+    ['shared', 'memory'].forEach((text, n) =>
+      made.text(`shared ${n}`, [near.x - gap - band, near.y - gap - 0.62 * band + 1.3 * n * em], text, { bold: true }),
+    );
   const inside = scores && !narrow ? 'S scores, written to global memory' : 'S scores';
   made.text('S is', [far.x + (narrow ? grid : 0), end + 1.2 * em], inside, {
     ...{ bold: true, align: narrow ? 'right' : 'left' },

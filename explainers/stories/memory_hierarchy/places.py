@@ -89,9 +89,10 @@ class Size(TypedDict):
 
 
 class Ended(TypedDict):
-    """The end of L2. full: in words. early: why the wait climbs before it, or ""."""
+    """The end of L2. fits: the most bytes with its wait. full, early: the end of its size and of its wait, in words."""
 
     bytes: float
+    fits: int
     cycles: float
     full: str
     early: str
@@ -138,7 +139,8 @@ def view(measured: Measured, label: str, data: Names, lines: Mapping[str, str]) 
             "bytes": l2["bytes"],
             "cycles": l2["cycles"],
             "full": WORDS.say("full", {"size": l2["size"]}),
-            "early": WORDS.say("early", {}) if far_half(table) and ends["L2 cache"] < l2["bytes"] else "",
+            "fits": ends["L2 cache"],
+            "early": WORDS.say("early", {"fits": bytes_said(ends["L2 cache"]), "far_half": bool(far_half(table))}),
         },
         "sizes": sizes,
         "recorded": WORDS.say(
