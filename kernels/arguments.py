@@ -79,12 +79,12 @@ def _commands(tables: str) -> dict[str, tuple[str, *tuple[Argument, ...]]]:
             ),
         ),
         "watch": (
-            "Show what each save of a .cu changed: the first differing value, registers, spills, wavefronts, bytes.",
+            "Show what each save of a .cu changed: verdict, the first different value, registers, wavefronts, bytes.",
             _value("file", "FILE.cu", "a .cu with front matter"),
             _set("a problem field or a compile-time constant"),
         ),
         "report": (
-            "Compare two versions of a .cu in Markdown. Its counts need no GPU.",
+            "Compare two versions of a .cu in Markdown, without a GPU. It ends with 1 if a version does not run.",
             _value("before", "A.cu", "the earlier version"),
             _value("after", "B.cu", "the later version"),
             _set("a problem field or a compile-time constant of both"),

@@ -73,7 +73,7 @@ class Catalog:
 
     def find(self, name: str) -> KernelSpec:
         """The kernel with this name, or of the .cu at this path. Raises ProblemError with the known names."""
-        if name.endswith(".cu"):
+        if name.endswith((".cu", ".cuh")):
             return load_kernel(name)
         if name in self.kernels:
             return self.kernels[name]

@@ -9,7 +9,7 @@ from kernels.core.request import Request
 OWN = {"seed", "num_blocks", "block_tables", "token_ids", "families", "slots", "copies"}
 OF_CONTEXTS = {"context_lens", "num_heads", "num_kv_heads", "ranges", "prefix"}  # nearly each would need its own case
 TURNS = 3  # the builds that most cases need differ in head_dim, in causal or in the type
-MOST_STEPS = 10_000_000  # of a case. A longer case takes 0.1 s or more, and runs on a GPU and in the slow test
+MOST_STEPS = 3_000_000  # of a case. A longer case takes 0.1 s, and runs on a GPU and in the slow test
 
 
 def sampled(kernel, cases, turn, most_steps=MOST_STEPS):

@@ -24,7 +24,7 @@ _TOML = re.compile(r"\(at line (\d+), column (\d+)\)")
 _LINE = re.compile(r"\bline (\d+)\b|\.cuh?:(\d+)")
 _KEY = re.compile(r"(?:there is no key |the key )?([A-Za-z_]\w*(?:\[\d+\])?(?:\.\w+(?:\[\d+\])?)*)")
 _PART = re.compile(r"(\w+)(?:\[(\d+)\])?")
-_OUR_FOLDERS = re.compile(r"(?<![^\s:'\"(`])/[^\s:]*/(?=[\w.-]+\.(?:cuh?|h|cpp|so)\b)")
+OUR_FOLDERS = re.compile(r"(?<![^\s:'\"(`])/[^\s:]*/(?=[\w.-]+\.(?:cuh?|h|cpp|so)\b)")
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ def plain(message: str, name: str) -> str:
     """A message without the draft's name, without our folders, and not too long."""
     message = re.sub(rf"^{name}\.cu(?: line \d+|:(?: line \d+:)?)?:? *", "", message)
     message = re.sub(rf"\b{name}\.cu(?::| line )(\d+)", r"line \1", message)
-    message = _OUR_FOLDERS.sub("", message).replace(f"{name}.cu", "this file").replace(name, "this kernel")
+    message = OUR_FOLDERS.sub("", message).replace(f"{name}.cu", "this file").replace(name, "this kernel")
     if _WORDS.match(message):  # and no identifier
         message = f"{message[0].upper()}{message[1:]}"
     return message[:LONGEST]

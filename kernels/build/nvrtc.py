@@ -122,7 +122,8 @@ def files_of(spec: KernelSpec) -> list[tuple[str, str]]:
     # NVRTC itself has the names of nv/target, and the wheel of the headers lacks the file.
     texts = dict(headers())
     whole = texts["whole.h"]
-    own += [(ALWAYS, texts["always.h"]), ("nv/target", "#pragma once\n")]
+    more = "".join(f"#include <{header}>\n" for header in includes.brought(spec.files))
+    own += [(ALWAYS, texts["always.h"] + more), ("nv/target", "#pragma once\n")]
     own += [("cuda.h", texts["cuda_h.h"]), ("cub/cub.cuh", texts["cub.h"])]
     return [
         *own,

@@ -97,21 +97,23 @@ def check_value(name: str, value: Any, default: Any, limits: Mapping[str, Any]) 
         high = max(high, MOST_OF_A_CALL)
     if isinstance(default, tuple):
         return _check_tuple(name, value, low, high, nested=bool(limits.get("nested")))
-    if allowed:
-        expected = f"one of {', '.join(map(show_value, allowed))}"
-    else:
-        kind = "whole number" if isinstance(default, int) else "number"
-        expected = f"a {kind} from {show_value(low)} to {show_value(high)}"
     try:
         number = value if isinstance(default, str) else _number(value, default)
     except (ValueError, TypeError, OverflowError):
-        raise ProblemError(f"{name} is {quoted(value)}. It must be {expected}.") from None
+        raise ProblemError(f"{name} is {quoted(value)}. {_due(default, allowed, low, high)}") from None
     also = limits.get("also")
     if also and isinstance(number, str) and re.fullmatch(also, number):
         return number
     if number not in allowed if allowed else not low <= number <= high:
-        raise ProblemError(f"{name} is {shortened(show_value(number))}. It must be {expected}.")
+        raise ProblemError(f"{name} is {shortened(show_value(number))}. {_due(default, allowed, low, high)}")
     return number
+
+
+def _due(default: Any, allowed: Any, low: Any, high: Any) -> str:
+    if allowed:
+        return f"It must be one of {', '.join(map(show_value, allowed))}."
+    kind = "whole number" if isinstance(default, int) else "number"
+    return f"It must be a {kind} from {show_value(low)} to {show_value(high)}."
 
 
 def write_value(value: object) -> str:

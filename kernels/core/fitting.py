@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from kernels.core.spec import KernelSpec
 
 FARTHEST = 512  # from a refused size to a fitting one
+_WORDS = ("and", "or", "not", "in", "True", "False")  # of an expression
 _DRAWN = ("seed", "score_scale")  # they change the numbers, and no condition
 
 
@@ -58,8 +59,12 @@ def _changed(
     fields: Mapping[str, Field[Any]],
 ) -> Iterator[Problem]:
     """The problem with another value of one field, so that the failed condition is no longer the first failed one.
-    Near values come first. Only fields of the condition's text change, if it names any."""
-    named = [name for name in re.findall(r"[A-Za-z_]\w*", failed.must) if name in fields_of(kernel.problem_type)]
+    Near values come first. Only fields of the condition's text change, if it names any. No field changes one of
+    constants only."""
+    words = re.findall(r"[A-Za-z_]\w*", failed.must)
+    if all(word in settings or word in _WORDS for word in words):
+        return
+    named = [name for name in words if name in fields_of(kernel.problem_type)]
     for name in [name for name in named or fields if name in fields]:
         for value in _values(fields[name], problem.values()[name]):
             try:

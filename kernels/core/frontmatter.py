@@ -33,6 +33,7 @@ SCRATCH_KEYS: Keys = {
     **dict.fromkeys(("dtype", "initial", "device", "repeat")),
 }
 COPY_KEYS: Keys = {"source": TEXT, "target": TEXT, "repeat": None, "when": TEXT}
+INITIAL = "poison, zero, restored, cleared or lowest"
 MOST_TABLES = 64  # [[launches]], or [[copies]]. Our kernels have 4
 # A build writes the entry into C++. An instance's values hold no bracket, quote, comment or name of the compiler's.
 _ENTRY = re.compile(r"[A-Za-z_]\w*(?:<(?!.*\b(?:simt|_))(?:[\w ,:*+%-]|/(?![/*]))*>)?", re.A | re.I)
@@ -47,10 +48,8 @@ def _scratch(file: str, name: str, entry: Table) -> ScratchText:
     check_keys(file, where, entry, SCRATCH_KEYS, ("shape", "axes"))
     if entry.get("dtype", "float32") not in (*DTYPES, "dtype"):
         raise FrontMatterError(f"{file}: {where}.dtype is {entry['dtype']!r}. It must be one of {dtype_names()}.")
-    if entry.get("initial", "poison") not in ("poison", "zero", "restored", "cleared"):
-        raise FrontMatterError(
-            f"{file}: {where}.initial is {entry['initial']!r}. It must be poison, zero, restored or cleared."
-        )
+    if entry.get("initial", "poison") not in INITIAL.replace(" or", ",").split(", "):
+        raise FrontMatterError(f"{file}: {where}.initial is {entry['initial']!r}. It must be {INITIAL}.")
     for key, kind in (("shape", (str, int)), ("axes", str)):
         for value in entry[key]:
             typed(file, f"{where}.{key}", value, kind, "a list of sizes" if key == "shape" else "a list of names")
@@ -273,6 +272,7 @@ KEYS: Keys = {
     **dict.fromkeys((*WORDS, "family", "problem", "changed_from", "requires", "in_order", "rounds"), TEXT),
     **dict.fromkeys(("rung", "tensor_products"), (int, "a whole number")),
     **dict.fromkeys(("launches", "constants", "scratch", "tuned")),
+    "initial": (dict, "a table [initial] of outputs"),
     **{"graph": FLAG, "watch": (dict, "a table [watch]"), "main": TEXT},
     **dict.fromkeys(OF_FREE[:-1]),
     **{key: (list, f"tables [[{key}]]") for key in ("conditions", "copies")},
@@ -360,7 +360,16 @@ def _read(path: Path, files: tuple[tuple[str, str], ...], problem_of: ProblemOf)
         why=_of_values(name, "why", table, constants),
         waits=_of_values(name, "waits", table, constants),
         conditions=_conditions(name, table),
+        initial=_initial(name, table),
     )
+
+
+def _initial(file: str, table: Table) -> tuple[tuple[str, str], ...]:
+    """The values of a problem's outputs before a run, where the problem leaves them open."""
+    for name, value in table.get("initial", {}).items():
+        if value not in ("zero", "lowest"):
+            raise FrontMatterError(f"{file}: initial.{name} is {value!r}. It must be zero or lowest.")
+    return tuple(table.get("initial", {}).items())
 
 
 def _of_values(file: str, key: str, table: Table, constants: tuple[Constant, ...]) -> tuple[str, ...]:

@@ -3,7 +3,7 @@
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any, TypeVar
 
@@ -135,6 +135,14 @@ def scratch_tensors(text: ScratchText, names: Mapping[str, object], place: str) 
         )
         for own in repeated(text.repeat, "", names, where)
     ]
+
+
+def outputs_with(initial: tuple[tuple[str, str], ...], tensors: tuple[Tensor, ...], place: str) -> list[Tensor]:
+    """The tensors of a problem, with the initial values of outputs. place: the file, for messages."""
+    known, outputs = dict(initial), [tensor.name for tensor in tensors if tensor.role is Role.OUTPUT]
+    if missing := next((name for name in known if name not in outputs), ""):
+        raise FrontMatterError(f"{place}: initial names {missing}. The problem's outputs are {', '.join(outputs)}.")
+    return [replace(t, initial=Initial(known[t.name])) if t.name in known else t for t in tensors]
 
 
 def plan_of(

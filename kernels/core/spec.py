@@ -25,7 +25,7 @@ from kernels.core.launch import (
     Texture,
     Tuned,
 )
-from kernels.core.planning import check_conditions, check_steps, plan_of, scratch_tensors
+from kernels.core.planning import check_conditions, check_steps, outputs_with, plan_of, scratch_tensors
 from kernels.core.problem import Problem
 from kernels.core.remembered import remembered
 from kernels.core.sources import is_plain, kernels_text, signature, without_comments
@@ -52,7 +52,8 @@ class KernelSpec:
     rounds: an expression. If it holds, a row's largest weight may be rounded, which torch never does.
     graph: whether a GPU runs its launches as one CUDA graph.
     why: the reason for the cost of each named value of its constants, or of the kernel. May be empty.
-    waits: the main wait of each of these, in a word or two. May be empty."""
+    waits: the main wait of each of these, in a word or two. May be empty.
+    initial: the value of an output before a run, such as zero."""
 
     name: str
     path: Path
@@ -82,6 +83,7 @@ class KernelSpec:
     copy_texts: tuple[CopyText, ...] = ()
     why: tuple[str, ...] = ()
     waits: tuple[str, ...] = ()
+    initial: tuple[tuple[str, str], ...] = ()
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, KernelSpec):
@@ -302,6 +304,7 @@ def _code_hash(spec: KernelSpec) -> str:
     if spec.copy_texts:
         texts.append([asdict(text) for text in spec.copy_texts])
     digest.update(b"graph" if spec.graph else b"")
+    digest.update(json.dumps(spec.initial).encode() if spec.initial else b"")
     digest.update(json.dumps(texts, sort_keys=True).encode())
     digest.update("\0".join(GPU_OPTIONS).encode())
     return digest.hexdigest()[:16]
@@ -324,5 +327,6 @@ def _plan(
     tables += [(f"copies[{number}]", text.repeat) for number, text in enumerate(spec.copy_texts)]
     check_steps([*tables, *((f"scratch.{text.name}", text.repeat) for text in spec.scratch)], names, place)
     scratch = [tensor for text in spec.scratch for tensor in scratch_tensors(text, names, place)]
-    plan = plan_of(spec.launch_texts, spec.copy_texts, names, (*problem.tensors(), *scratch), place)
+    tensors = outputs_with(spec.initial, problem.tensors(), place)
+    plan = plan_of(spec.launch_texts, spec.copy_texts, names, (*tensors, *scratch), place)
     return replace(plan, graph=spec.graph)

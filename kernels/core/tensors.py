@@ -27,15 +27,19 @@ class Initial(Enum):
     POISON: NaN or the least whole number, so that a missing write shows.
     ZERO: zeros, for sums. Each run sets them first, timed runs too.
     RESTORED: zeros. The kernel leaves zeros again.
-    CLEARED: poison. The kernel writes zeros, and later adds to them."""
+    CLEARED: poison. The kernel writes zeros, and later adds to them.
+    LOWEST: minus infinity, for maxima. Each run sets it first, timed runs too."""
 
     GIVEN = "given"
     POISON = "poison"
     ZERO = "zero"
     RESTORED = "restored"
     CLEARED = "cleared"
+    LOWEST = "lowest"
 
 
+SET = (Initial.ZERO, Initial.LOWEST)
+"""The initial values that each run sets first."""
 SUMS = (Initial.ZERO, Initial.CLEARED)
 """The initial values of a tensor to which blocks add."""
 
@@ -78,6 +82,7 @@ class Tensor:
         return self.role is not Role.INPUT
 
     def fresh(self) -> np.ndarray:
-        """A new array of this tensor, poisoned or zero."""
+        """A new array of this tensor, poisoned, zero or minus infinity."""
         value = 0 if self.initial in (Initial.ZERO, Initial.RESTORED) else poison(self.dtype)
+        value = -np.inf if self.initial is Initial.LOWEST else value
         return np.full(self.shape, value, element_type(self.dtype).numpy)

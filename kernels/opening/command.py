@@ -95,18 +95,27 @@ def open_file(args: argparse.Namespace) -> int:
     launches = list(version.launches)
     listed = proposal.parameters_of(seen, launches)
     if not (fit := _fit(seen, listed, said)):
-        made = free_proposal(path, files, version, said, _tried)
-        made.lines += [("left out", one, "no build reads it") for one in left_out(files)]
-        if not made.questions:
-            _kernel(made, path, text)
-        return _end(args, path, text, made, [])
+        return _end_free(args, path, files, free_proposal(path, files, version, said, _tried))
     made = proposal.propose(path, seen, fit, launches, said)
+    if made.questions and (has_main(text) or len(made.questions) > guesses.MOST_QUESTIONS):
+        other = free_proposal(path, files, version, said, _tried)
+        if "main" in other.table or len(made.questions) > guesses.MOST_QUESTIONS:
+            return _end_free(args, path, files, other)
     made.questions[:0] = [version.question] if version.question else []
     made.lines += [("left out", one, "no build reads it") for one in left_out(files)]
     ran = _ran(made, path, files) if has_main(text) else None
     kernel = None if made.questions else _kernel(made, path, text)
     commands = _problems(made, kernel, str(_target(args) or path), listed, len(launches), ran) if ran else []
     return _end(args, path, text, made, commands)
+
+
+def _end_free(args: argparse.Namespace, path: Path, files: tuple[tuple[str, str], ...], made: Proposal) -> int:
+    """The end of the command for a file without a problem."""
+    text = files[0][1]
+    made.lines += [("left out", one, "no build reads it") for one in left_out(files)]
+    if not made.questions:
+        _kernel(made, path, text)
+    return _end(args, path, text, made, [])
 
 
 def free_proposal(
@@ -154,7 +163,7 @@ def _smaller(
     if reason := why_none():
         raise RunError(reason)
     numbers = {name: int(value) for name, value in said.items() if re.fullmatch(r"\d{1,12}", value)}
-    ran, changed = smaller.runs(text, numbers, lambda own: host.run(path.name, own, headers, words))
+    ran, changed = smaller.runs(text, numbers, lambda own, limit: host.run(path.name, own, headers, words, limit))
     own = {number.name: number.value for number in smaller.numbers_of(text)}
     return ran, ", ".join(f"{name} = {value:,} for {own[name]:,}" for name, value in changed.items())
 

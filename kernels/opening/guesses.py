@@ -12,7 +12,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from kernels.build.plain.edits import dynamic_names
-from kernels.build.plain.tokens import bare
 from kernels.core.dtypes import DTYPES
 from kernels.core.expressions import evaluate
 from kernels.core.sources import C_TYPES, function_of, parameters
@@ -20,6 +19,7 @@ from kernels.errors import BuildError, ProblemError, WarpglassError
 from kernels.families.free.problem import is_free_name
 from kernels.opening import host
 from kernels.opening.blocks import block_of, grids_of
+from kernels.opening.filled import initial_of
 from kernels.opening.free import FAMILY, FIT
 from kernels.opening.host import HostLaunch, constants_of, parts
 from kernels.opening.launches import host_text
@@ -33,6 +33,8 @@ WHOLE = ("int32", "uint32", "int64", "uint64")
 CHOSEN = {1: (1024,), 2: (64, 96), 3: (64, 96, 128)}
 """The number of sizes -> their values in a trial, so that products differ."""
 MOST_QUESTIONS = 5
+_COUNT = re.compile(r"(?:num|n)?_?(?:tokens?|heads?|batch(?:es|_?size)?|sequences?)|B|NH|nh", re.I)
+"""The names of counts, which multiply the size of a row. Their values in a trial are small."""
 TEMPLATE = {"TM": 8, "TN": 8, "BK": 8, "BM": 128, "BN": 128}
 """The usual value of a template's number by its name, else 64."""
 Trial = Callable[[str], Reach]
@@ -104,6 +106,8 @@ def _fields(guess: Guess) -> None:
     unit = max(tiles, default=1)
     values = CHOSEN.get(len(sized), tuple(16 * (n + 2) for n in range(len(sized))))
     values = tuple(unit * (n + 1) for n in range(len(sized))) if unit > 32 and len(sized) > 1 else values
+    counts = [name for name in sized if len(sized) > 2 and _COUNT.fullmatch(name)]
+    values = tuple(6 + 4 * counts.index(name) if name in counts else one for name, one in zip(sized, values))
     for name, kind in listed.items():
         field_name, answer = guess.names[name], guess.said.get(name, "")
         if kind in WHOLE and re.fullmatch(r"-?\d+", answer or "0"):
@@ -241,7 +245,8 @@ def _argument(
 ) -> object:
     given = launch.args[place] if place < len(launch.args) else ""
     if c_type.endswith("*"):
-        words = [word for word in re.findall(r"[A-Za-z_]\w*", given) if word not in _CASTS and not dtype_known(word)]
+        plain = re.sub(r"<[^<>]*>|\(\s*(?:const\s+)?\w+\s*\*+\s*\)", " ", given)  # without casts
+        words = [word for word in re.findall(r"[A-Za-z_]\w*", plain) if word not in _CASTS and not dtype_known(word)]
         memory = words[0] if words else ""
         shared = next(
             (t for (n, p), t in guess.tensors.items() if memory and guess.names.get(f"{n}:{p}") == memory), ""
@@ -296,8 +301,8 @@ def _given(guess: Guess, launch: HostLaunch) -> list[str]:
 def _initial(guess: Guess, launch: HostLaunch, name: str, dtype: str) -> object:
     """zero for a sum of atomics or a cudaMemset, poison for a pointer that is only assigned, else numbers."""
     memory = guess.names.get(f"{guess.launches.index(launch)}:{name}") or name
-    if re.search(rf"\bcudaMemset(?:Async)?\s*\(\s*{re.escape(memory)}\s*,\s*0\b", bare(guess.text)):
-        return "zero"
+    if filled := initial_of(guess.text, memory)[0]:
+        return filled if filled == "zero" else {"values": [-math.inf]}
     if is_summed(guess.text, launch.entry, name):
         return "zero"
     if only_assigned(guess.text, launch.entry, name):

@@ -91,32 +91,40 @@ def _axis(body: str, axis: str, block: list[str], meaning: Meaning) -> str | Non
 # ---- a program, run ----
 
 
-SECONDS = 50
-LIMITS = Limits(seconds=SECONDS + 5.0)
+SECONDS = 50.0
+LAUNCHES = 0.4  # of the seconds, for launches. Later ones are noted and not run
 _LOG = "launches"
+_COMMAND = (  # the first and last part of what it prints
+    f'{{ timeout "$0" "$@"; echo "exit $?" >> {_LOG}; }} 2>&1 | {{ head -c 131072; tail -c 4096; }}'
+)
 
 
-def run(name: str, text: str, headers: Sequence[tuple[str, str]] = (), words: Sequence[str] = ()) -> Ran:
+def run(
+    name: str, text: str, headers: Sequence[tuple[str, str]] = (), words: Sequence[str] = (), seconds: float = 0.0
+) -> Ran:
     """Compiles and runs a program in the jail. Raises BuildError with the line, RunError without an end.
 
     headers: (name, text) of the files next to it that it includes.
-    words: of its command line."""
-    files = ((name, text), *headers)
+    words: of its command line.
+    seconds: its limit, or 0 for the usual one."""
+    files, seconds = ((name, text), *headers), seconds or SECONDS
+    limits = Limits(seconds=seconds + 5.0)
     with tempfile.TemporaryDirectory(prefix="warpglass-program-") as held:
         made = _built(Path(held), files)
-        command = ["/bin/sh", "-c", f'timeout {SECONDS} "$0" "$@"; echo "exit $?" >> {_LOG}', str(made), *words]
+        command = ["/bin/sh", "-c", _COMMAND, f"{seconds:g}", str(made), *words]
         reads = [made, *child.compiler_folders("/usr/bin/g++")]
-        done = jail.confine(command, reads=reads, out=_LOG, limits=LIMITS)
+        environment = {"SIMT_SECONDS": f"{LAUNCHES * seconds:g}"}
+        done = jail.confine(command, reads=reads, out=_LOG, limits=limits, environment=environment)
     *lines, last = done.output.decode(errors="replace").splitlines() or [""]
     if done.stopped or not last.startswith("exit "):
         raise RunError(f"main() of {name} ended without a result ({done.stopped or done.log[-200:]}).")
     code = int(last.removeprefix("exit "))
     if code == 124:
-        raise RunError(f"main() of {name} takes more than {SECONDS} s on this CPU. Choose smaller sizes for its run.")
+        raise RunError(f"main() of {name} takes more than {seconds:g} s on this CPU. Choose smaller sizes for its run.")
     if code > 128 and not lines:
         said = done.log.strip().splitlines()[-1:] or [f"exit code {code}"]
         raise RunError(
-            f"main() of {name} ended before its first launch ({said[0]}). The jail has {LIMITS.memory_bytes >> 30} GiB."
+            f"main() of {name} ended before its first launch ({said[0]}). The jail has {limits.memory_bytes >> 30} GiB."
         )
     if code == 121 and (call := program.LIBRARY_CALL.search(done.log)):
         raise RunError(f"main() calls {call[1]} in {call[2]} line {call[3]}, and this library does not run here.")

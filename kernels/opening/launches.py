@@ -15,6 +15,7 @@ from kernels.build.plain.macros import active, arguments, expanded, macros_of, w
 from kernels.build.plain.tokens import Function, Token, closing, functions, items, line_of, tokens
 from kernels.core.sources import function_of
 from kernels.opening.sites import HostLaunch, between, folded, kernel_of, sites
+from kernels.opening.values import value as value_of
 
 _CONSTANT = re.compile(
     r"\b(?:const|constexpr)\s++(?:static\s++)?+(?:unsigned\s++int|int|unsigned|size_t|auto|uint32_t|uint)\s++(\w++)\s*+="
@@ -23,6 +24,7 @@ _CONSTANT = re.compile(
 _NEXT = re.compile(r"\s*+(\w++)\s*+=([-\w ()+*/<]{1,60})[;,]")
 MOST_LAUNCHES = 1024  # of a file, with all arms
 MOST_CALLS = 8  # from main() down to a launch
+MOST_STEPS = 6  # from a constant to the constants of its declaration
 FLOAT = "float"  # the type of a template's parameter that the text leaves open
 OPEN = "?"  # an argument of a template that only a run of the host gives
 SCALAR = "scalar_t"  # of AT_DISPATCH_FLOATING_TYPES
@@ -115,6 +117,8 @@ class _Host:
         self.kernels = {one.name for one in listed if one.is_kernel}
         self.names = {name for item in items(text, self.found) for name in item.names if not item.function}
         self.names |= {one.name for one in listed if one.on_device} | {*macros_of(text)}
+        self.constants = constants_of(text)
+        self.types = {FLOAT, "half", "__half", "__nv_bfloat16", "double", "int"}
         self.functions = {one.name: one for one in listed if not one.on_device and not _BINDINGS.fullmatch(one.name)}
         self.sites = dict(sites(text, self.found))
         self.openers = dict[int, int]()  # the number of a closing bracket -> that of its opening one
@@ -174,7 +178,7 @@ class _Host:
         self, launch: HostLaunch, body: _Body, known: Mapping[str, str], place: _Place
     ) -> Iterator[HostLaunch]:
         """The launch with the kernel behind its entry: once, or once for each kernel that a variable may hold."""
-        name = function_of(launch.entry)
+        name, numbers = function_of(launch.entry), {one: said for one, said in known.items() if said.isdigit()}
         array = name.partition("[")[0]
         choices = [(launch.entry, _Place())]
         if name not in self.kernels:
@@ -184,13 +188,11 @@ class _Host:
             if len(choices) > 1:
                 arms = (*arms, (f"kernel of {array}", str(number)))
             args = tuple(self._words(one, known) if one in known else one for one in launch.args)
-            yield replace(
-                launch,
-                entry=kernel_of(self._instance(entry, known, launch.line)),
-                args=args,
-                arms=arms,
-                values=(*place.values, *inner.values),
-            )
+            used = set[str]()
+            instance = kernel_of(self._instance(entry, known, launch.line, used))
+            values = (*place.values, *inner.values, *(numbers.items() if used else ()))
+            values += tuple((one, said) for one, said in known.items() if said in self.types)
+            yield replace(launch, entry=instance, args=args, arms=arms, values=values, derived=bool(used))
 
     def _sizes(self, text: str, at: int, first: int) -> str:
         """The dim3 behind a variable, else the text."""
@@ -215,8 +217,10 @@ class _Host:
                 return said, self._word(number - 1)
         return "", ""
 
-    def _instance(self, entry: str, known: Mapping[str, str], line: int) -> str:
-        """The entry with the values of the host's names in its brackets. A macro stays."""
+    def _instance(self, entry: str, known: Mapping[str, str], line: int, used: set[str]) -> str:
+        """The entry with the values of the host's names in its brackets. A macro stays.
+
+        used: takes the names of `known` from whose numbers another one follows."""
         name, sign, rest = entry.partition("<")
         if not sign:
             return entry
@@ -227,12 +231,27 @@ class _Host:
             if word[0] == SCALAR:
                 return FLOAT
             declared = variable(self.text, word[0], line)
-            return declared if re.fullmatch(r"\d+", declared) else word[0]
+            number = self._number(declared, known, line, used, MOST_STEPS)
+            return declared if re.fullmatch(r"\d+", declared) else word[0] if number is None else str(number)
 
         said = re.sub(r"[A-Za-z_]\w*", value, rest)
         return (
             f"{name}<{', '.join(one if self._is_known(one) else OPEN for one in arguments(said.rpartition('>')[0]))}>"
         )
+
+    def _number(self, text: str, known: Mapping[str, str], line: int, used: set[str], steps: int) -> int | None:
+        """The number of an expression of the host's constants, such as (D < 128) ? 8 : 2."""
+
+        def meaning(name: str) -> int | None:
+            if known.get(name, "").isdigit():
+                used.add(name)
+                return int(known[name])
+            if name in self.constants:
+                return self.constants[name]
+            declared = variable(self.text, name, line) if steps else ""
+            return self._number(declared, known, line, used, steps - 1) if name not in declared else None
+
+        return value_of(text, meaning)
 
     def _is_known(self, argument: str) -> bool:
         """Whether the names of a template's argument have a meaning outside of the host's functions."""
@@ -251,6 +270,7 @@ class _Host:
         """The argument of a template of the host: of an instance or a call in the text, float first, else float."""
         calls = re.findall(rf"\b{re.escape(name)}\s*<([^<>;(){{}}]*)>\s*\(", self.text)
         given = [listed[number].strip() for one in calls if len(listed := arguments(one)) > number]
+        given = [one for one in given if one not in self._typenames(self.functions[name])]  # in a macro of calls
         return FLOAT if FLOAT in given or not given else given[0]
 
     def _given(self, at: int) -> dict[str, str]:
@@ -263,11 +283,13 @@ class _Host:
         if self._word(follows) != "(":
             return {}
         args = arguments(between(self.text, self.found, follows, closing(self.found, follows)))
-        return {
+        given = {
             name: kernel_of(one)
             for name, one in zip(names, args)
             if re.fullmatch(r"\d+", one) or function_of(kernel_of(one)) in self.kernels
         }
+        values = arguments(between(self.text, self.found, at + 1, follows - 1)) if follows > at + 2 else []
+        return given | {name: one for name, one in zip(self._typenames(function), values) if one.isdigit()}
 
     def _body(self, function: Function) -> _Body:
         body = _Body(function.name)

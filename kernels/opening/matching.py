@@ -100,7 +100,9 @@ def trusted(fit: Fit, text: str) -> bool:
 
 def plain(name: str) -> str:
     """A name in lower case, without _, and without marks of a pointer or a place."""
-    name = re.sub(r"^(?:d|dev|g|gmem|p|ptr)_(?=\w)|^k(?=[A-Z])|_(?:ptr|gmem|d|dev|device|global|mat|data)$", "", name)
+    name = re.sub(
+        r"^(?:d|dev|g|gmem|p|ptr|qkv|QKV)_(?=\w)|^k(?=[A-Z])|_(?:ptr|gmem|d|dev|device|global|mat|data)$", "", name
+    )
     return name.replace("_", "").lower()
 
 

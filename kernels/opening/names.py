@@ -86,6 +86,8 @@ class Names:
     allowed: Mapping[str, tuple[object, ...]] = field(default_factory=dict)
 
     def expression(self, text: str, line: int, steps: int = MOST_STEPS) -> str | None:
+        known = self.arguments  # of a template, T may be float
+        text = re.sub(r"sizeof\s*\(\s*(\w+)\s*\)", lambda one: f"sizeof({known.get(one[1], one[1])})", text)
         words = {token.text for token in tokens(text) if re.match(r"[A-Za-z_]", token.text)}
         found = {word: self._name(word, line, steps) for word in words}
         return translated(text, {word: said for word, said in found.items() if said is not None})
@@ -124,8 +126,11 @@ def arguments_of(launch: HostLaunch, symbols: list[str], meaning: Meaning) -> di
     return found
 
 
-def conditions_of(fit: Fit, text: str, entries: list[dict[str, object]]) -> list[dict[str, str]]:
-    """[[conditions]] for the fields that no argument of the launches gives to the kernel."""
+def conditions_of(
+    fit: Fit, text: str, entries: list[dict[str, object]], given: Mapping[str, int], numbers: Mapping[str, int]
+) -> list[dict[str, str]]:
+    """[[conditions]] for the fields that no argument of the launches gives to the kernel. given: a field -> its only
+    value. numbers: a name of the host -> its number."""
     said = " ".join(str(value) for entry in entries for value in entry.values())
     used = set(re.findall(r"[A-Za-z_]\w*", said))
     words = {plain(word) for word in re.findall(r"[A-Za-z_]\w*", bare(text))}
@@ -133,14 +138,19 @@ def conditions_of(fit: Fit, text: str, entries: list[dict[str, object]]) -> list
     for name, value in field_values(fit.shown).items():
         if isinstance(value, bool) and name not in used and plain(name) not in words:
             musts.append(f"not {name}")
+    musts += [f"{name} == {value}" for name, value in given.items()]
     for name in shaping(fit.shown):
+        if name in given:
+            continue
         if not _is_used(fit, name, used) and not _is_macro(fit, name, used, text) and name not in fit.shown.follows:
             musts.append(f"{name} == {_value(fit, name, text)}")
     for entry in entries:
         sizes = re.findall(r"\b([a-z_]+) // (\d+)", str(entry["grid"]))
         musts += [f"{name} % {size} == 0" for name, size in sizes if int(size) > 1]
-    musts = list(dict.fromkeys([*musts, *multiples_of(fit, text)]))
-    return [{"must": must, "message": f"The kernel needs {must}."} for must in musts]
+    needs = {must: f"The kernel needs {must}." for must in [*musts, *multiples_of(fit, text, numbers)]}
+    for must in unguarded(fit, text, entries):
+        needs.setdefault(must, f"The kernel needs {must}: it has no guard for a last tile that is not full.")
+    return [{"must": must, "message": message} for must, message in needs.items()]
 
 
 def _is_used(fit: Fit, name: str, used: set[str]) -> bool:
@@ -189,25 +199,57 @@ _CHECKED = re.compile(rf"\bassert\s*\(\s*(\w+)\s*%\s*{_SIZE}\s*==\s*0")
 _REFUSED = re.compile(
     rf"\bif\s*\(\s*(\w+)\s*%\s*{_SIZE}\s*(?:!=\s*0\s*)?\)\s*\{{?\s*(?:return|exit|abort|throw|f?printf|std)\b"
 )
+_ASSUMED = re.compile(rf"(?<!\w)(\w++)\s*+%\s*+{_SIZE}\s*+==\s*+0")
 _DIVIDED = re.compile(rf"\b(?<![.)\]+*-])([A-Za-z_]\w*+)\s*+/\s*+{_SIZE}\b(?!\s*[.(])")
 _WALKED = re.compile(rf"\bfor\s*\([^;]*=\s*0\s*;\s*(\w+)\s*<\s*(\w+)\s*;\s*\1\s*\+=\s*{_SIZE}\s*\)")
 
 
-def multiples_of(fit: Fit, text: str) -> list[str]:
+def _assumed(text: str) -> list[tuple[str, str]]:
+    """(size, divisor) of the comments that assume, require or demand a multiple: // assume N % 32 == 0."""
+    said = (line for line in text.splitlines() if re.search(r"//|\*", line))
+    said = (line for line in said if re.search(r"assum|requir|must", line, re.I))
+    return [found for line in said for found in _ASSUMED.findall(line)]
+
+
+def divisors_of(text: str) -> set[str]:
+    """The names by which the text requires a size to be divisible."""
+    code = bare(text)
+    found = (*_CHECKED.findall(code), *_REFUSED.findall(code), *_assumed(text))
+    return {size for _, size in found if not size.isdigit()}
+
+
+def multiples_of(fit: Fit, text: str, numbers: Mapping[str, int]) -> list[str]:
     whole, code = (_DIRECTIVE.sub("", bare(part)) for part in (text, without_host_functions(text)))
-    found = [*_CHECKED.findall(whole), *_REFUSED.findall(whole)]
+    found = [*_CHECKED.findall(whole), *_REFUSED.findall(whole), *_assumed(text)]
     found += [  # a rest of the division that the text treats needs no condition
         (name, size)
         for name, size in _DIVIDED.findall(code)
         if not re.search(rf"\b{name}\s*%|\b{name}\s*\+\s*\w+\s*-\s*1\b", code)
     ]
     found += [(name, size) for _, name, size in _WALKED.findall(code) if not _is_guarded(code, name)]
-    sizes = constants_of(text)
+    sizes = {**numbers, **constants_of(text)}
     named = [
         (name, size) for name, size in found if name not in sizes
     ]  # a number of the text is no size of the problem
     musts = [(fit.meaning(name), int(size) if size.isdigit() else sizes.get(size, 0)) for name, size in named]
     return list(dict.fromkeys(f"{name} % {size} == 0" for name, size in musts if _is_new(fit, name, size)))
+
+
+def unguarded(fit: Fit, text: str, entries: list[dict[str, object]]) -> list[str]:
+    """A condition for each size that a launch rounds up to whole tiles, if the device code compares nothing with it."""
+    code, constants = without_host_functions(text), constants_of(text)
+    words = set(re.findall(r"[A-Za-z_]\w*", code)) - set(constants)
+    said = " ".join(str(entry[key]) for entry in entries for key in ("grid", "args"))
+    found = list[str]()
+    for name, size in dict.fromkeys(re.findall(r"ceil_div\((\w+), (\d+)\)", said)):
+        spelled = [word for word in words if fit.meaning(word) == name and not re.search(rf"\b{word}\s*\[", code)]
+        if spelled and not any(_is_compared(code, word) for word in spelled) and _is_new(fit, name, int(size)):
+            found.append(f"{name} % {size} == 0")
+    return found
+
+
+def _is_compared(code: str, name: str) -> bool:
+    return bool(re.search(rf"(?:[<>]=?|[=!]=)\s*{name}\b|\b{name}\s*(?:[<>%]|[=!]=)|\bmin\s*\([^;]*\b{name}\b", code))
 
 
 def _is_guarded(code: str, name: str) -> bool:

@@ -21,6 +21,9 @@ _EX = "cudaLaunchKernelEx"
 _OF_LIBRARY = re.compile(
     r"\b(?:cu(?:blas|rand|dnn|sparse|solver|fft)(?:Lt)?[A-Z_]\w*|CU(?:BLAS|RAND|DNN|SPARSE|SOLVER|FFT)_\w+|CUDA_[RC]_\w+)\b"
 )
+_PRODUCTS = {"cublasSgemm", "cublasSgemm_v2", "cublasSgemmStridedBatched"}
+_CUBLAS = _PRODUCTS | {"CUBLAS_OP_N", "CUBLAS_OP_T", "CUBLAS_OP_C"}
+"""The names of program_cublas.h."""
 _WITHOUT_VALUES = re.compile(r"\w*(?:Create\w*|Destroy\w*|Set(?:MathMode|Stream|PointerMode|Workspace)\w*)")
 
 
@@ -43,10 +46,13 @@ def sources(files: Sequence[tuple[str, str]]) -> dict[str, str]:
     rows = [f"#include <{header}>" for header in first]
     rows += [
         '#include "language.h"',
+        *(f"#include <{header}>" for header in includes.brought(files)),
         *(['#include "ptx.h"'] if any(assembly.HAS_ASM.search(text) for text in made.values()) else []),
         '#include "program.h"',
         *(['#include "program_samples.h"'] if has_samples else []),
     ]
+    if any(_PRODUCTS & set(re.findall(r"\w+", text)) for text in made.values()):
+        rows.append('#include "program_cublas.h"')
     rows += _of_libraries(made)
     made["unit.cpp"] = "\n".join([*rows, f'#include "{names[0]}"', ""])
     return made
@@ -56,6 +62,8 @@ def _of_libraries(texts: Mapping[str, str]) -> list[str]:
     """Names of libraries that are left out: types, constants, and calls. A call for values ends the program."""
     code = "\n".join(map(bare, texts.values()))
     own = {name for text in texts.values() for item in items(text, tokens(text)) for name in item.names[-1:]}
+    words = set(re.findall(r"\w+", code))
+    own |= _CUBLAS if _PRODUCTS & words else set()
     rows = []
     for name in sorted(
         {one[0] for one in _OF_LIBRARY.finditer(code)} - own - set(macros_of("\n".join(texts.values())))

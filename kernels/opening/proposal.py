@@ -10,13 +10,16 @@ from typing import TypeGuard
 
 from kernels.build.plain.tokens import bare, line_of
 from kernels.core.sources import C_TYPES, function_of, parameters
+from kernels.core.tensors import Role
 from kernels.errors import ProblemError
 from kernels.opening import host
 from kernels.opening.blocks import ANY_SIZE, GUESS, NO_SIZE, block_of
+from kernels.opening.filled import initial_of
 from kernels.opening.host import HostLaunch, host_words
 from kernels.opening.launches import OPEN, host_text
-from kernels.opening.matching import LANES, Fit, Meaning, Parameter, plain, with_dtype
-from kernels.opening.names import Names, arguments_of, conditions_of
+from kernels.opening.matching import LANES, Fit, Meaning, Parameter, plain, tensor_of, with_dtype
+from kernels.opening.names import Names, arguments_of, conditions_of, divisors_of
+from kernels.opening.sites import folded
 from kernels.opening.versions import versions_of
 
 _MALLOC = re.compile(r"\bcudaMalloc(?:Managed|Async)?\s*\(\s*(?:\(void\s*\*\*\)\s*)?&\s*(\w+)\s*,\s*([^;]*?)\)\s*[;)]")
@@ -55,12 +58,15 @@ def scratch_of(
         axes = [axis for axis, _ in known] or ["element"]
         shape: list[str | int] = [part for _, part in known] or [size or "1"]
         if not size and not known:
-            found.questions.append(f"the elements of {one.name}. Say them with --say {one.name}=EXPRESSION")
+            rows = any(fit.intermediate(part) for part in one.name.split("_"))  # out_l is a number of each row
+            found.questions.append(f"the elements of {one.name}. {_say(one.name, 'seq_len' if rows else '')}")
         if (lanes := LANES.get(one.c_type.rstrip("* "), 1)) > 1:
             axes, shape = [*axes, "lane"], [*shape, lanes]
         table: dict[str, object] = {"shape": shape, "axes": axes, "dtype": one.dtype or "float32"}
-        if re.search(rf"\bcudaMemset(?:Async)?\s*\(\s*{re.escape(buffer)}\s*,\s*0\b", bare(text)):
-            table["initial"] = "zero"
+        initial, filled = initial_of(text, buffer)
+        if initial:
+            table["initial"] = initial
+            found.lines.append((f"initial {name}", initial, filled))
         found.tables[name] = table
         shown = " x ".join(map(str, shape)) if size or known else "?"
         found.lines.append((f"scratch {name}", f"{shown} of {table['dtype']}", source or "its name" * bool(known)))
@@ -110,12 +116,16 @@ class Proposal:
     """A front matter with its sources.
 
     lines: (part, value, source), for the reader.
-    questions: parts without a source, each with the option that answers it."""
+    questions: parts without a source, each with the option that answers it.
+    given: a field -> its only value, from an instance of a template.
+    numbers: a name of the host by which it divides a size -> its number."""
 
     fit: Fit
     table: dict[str, object] = field(default_factory=dict)
     lines: list[tuple[str, str, str]] = field(default_factory=list)
     questions: list[str] = field(default_factory=list)
+    given: dict[str, int] = field(default_factory=dict)
+    numbers: dict[str, int] = field(default_factory=dict)
 
     def text_of(self, source: str) -> str:
         return written(self.table) + source
@@ -165,10 +175,16 @@ def propose(path: Path, text: str, fit: Fit, launches: list[HostLaunch], said: M
     if len(entries) == 1 and _by_queries(fit, entries[0]["grid"]):
         entries[0]["item"] = QUERY_TILE
         made.lines.append(("  item", QUERY_TILE, "its grid"))
-    conditions = conditions_of(fit, text, entries)
+    conditions = conditions_of(fit, text, entries, made.given, made.numbers)
     if conditions:
         made.table["conditions"] = conditions
         made.lines += [("condition", entry["must"], entry["message"]) for entry in conditions]
+    for one in listed:
+        role = tensor_of(fit.shown, fit.tensors[one.name]).role if one.name in fit.tensors else None
+        initial, filled = initial_of(text, _buffer(one, launches, listed)) if role is Role.OUTPUT else ("", "")
+        if initial:
+            made.table.setdefault("initial", {})[fit.tensors[one.name]] = initial  # type: ignore[index]
+            made.lines.append((f"initial {fit.tensors[one.name]}", initial, filled))
     if scratch.tables:
         made.table["scratch"] = scratch.tables
         made.lines += scratch.lines
@@ -206,16 +222,18 @@ def _launch(
 ) -> dict[str, object]:
     listed = [Parameter(launch.entry, *pair) for pair in parameters(text, launch.entry)]
     origin = f"line {launch.line}" if launch.line else "a guess from the kernel's indices"
-    instance = _instance(made, text, launch.entry, meaning, said)
+    instance = _instance(made, text, launch, meaning, said)
     known = {**dict(launch.values), **arguments_of(launch, [p.name for p in listed], meaning), **instance}
     names = Names(text, meaning, known, made.fit.allowed)
+    divisors = {name: folded(names.expression(name, launch.line) or "") for name in divisors_of(text)}
+    made.numbers |= {name: int(size) for name, size in divisors.items() if size.isdigit()}
     values = ", ".join(instance.values())
     called = f"{function_of(launch.entry)}<{values}>" if instance else launch.entry
     entry: dict[str, object] = {"entry": called}
     made.lines.append(("kernel", called, origin))
     for key, sizes in _sizes(text, launch, names, said).items():
         if sizes is None:
-            made.questions.append(f"the {key} of {launch.entry}. Say it with --say {key}=EXPRESSION")
+            made.questions.append(f"the {key} of {launch.entry}. {_say(key, _size_guess(key, listed, names))}")
         sizes = sizes or ["1"]
         entry[key] = [int(size) if size.isdigit() else size for size in sizes]
         made.lines.append((f"  {key}", ", ".join(sizes), "--say" if key in said else origin))
@@ -230,13 +248,33 @@ def _launch(
         value, source = _argument(one, number, launch, names, made.fit, scratch, said)
         if not value:
             value = "int32 0"
-            made.questions.append(f"{one.c_type} {one.name} of {launch.entry}. Say it with --say {one.name}=EXPRESSION")
+            guess = _tiles_guess(one.name, names)
+            made.questions.append(f"{one.c_type} {one.name} of {launch.entry}. {_say(one.name, guess)}")
         args.append(value)
         made.lines.append((f"  {one.c_type} {one.name}", value, source))
     if launch.cooperative:
         entry["cooperative"] = True
         made.lines.append(("  cooperative", "true", origin))
     return entry
+
+
+def _say(option: str, guess: str) -> str:
+    return f"A guess: --say '{option}={guess}'" if guess else f"Say it with --say {option}=EXPRESSION"
+
+
+def _tiles_guess(name: str, names: Names) -> str:
+    """The number of tiles for a name such as T_r or Tr, if B_r or Br is the size of a tile, or ""."""
+    found = re.fullmatch(r"T(_?\w)", name)
+    size = names.expression(f"B{found[1]}", LAST_LINE) if found else None
+    return f"ceil_div(seq_len, {size})" if size and size.isdigit() else ""
+
+
+def _size_guess(key: str, listed: list[Parameter], names: Names) -> str:
+    """A guess of a grid over the tiles of rows, and of a block with the sizes of two constants, or ""."""
+    if key == "grid":
+        return next((guess for one in listed if (guess := _tiles_guess(one.name, names))), "")
+    said = (names.expression(f"block_dim_{axis}", LAST_LINE) for axis in "xy")
+    return ", ".join(size for size in said if size)
 
 
 def _argument(
@@ -283,8 +321,13 @@ def _sizes(text: str, launch: HostLaunch, names: Names, said: Mapping[str, str])
     return {key: host.parts(said[key]) if key in said else found[key] for key in found}
 
 
-def _instance(made: Proposal, text: str, entry: str, meaning: Meaning, said: Mapping[str, str]) -> dict[str, str]:
-    """A template's parameters -> their values: a problem's macro if both mean one field, else the text's own."""
+def _instance(
+    made: Proposal, text: str, launch: HostLaunch, meaning: Meaning, said: Mapping[str, str]
+) -> dict[str, str]:
+    """A template's parameters -> their values: a problem's macro if both mean one field, else the text's own.
+
+    If other numbers of the instance follow from a field, this field has the instance's value, and a condition."""
+    entry = launch.entry
     names = template_parameters(text, function_of(entry))
     given = [part.strip() for part in entry.partition("<")[2].rpartition(">")[0].split(",") if part.strip()]
     problem = made.fit.shown
@@ -292,7 +335,10 @@ def _instance(made: Proposal, text: str, entry: str, meaning: Meaning, said: Map
     for number, name in enumerate(names):
         meant = meaning(name)
         macro = next((macro for macro in problem.defines if macro.lower() == meant.lower()), "") if meant else ""
-        value = said.get(name) or macro or (given[number] if number < len(given) and given[number] != OPEN else "")
+        own = given[number] if number < len(given) and given[number] != OPEN else ""
+        if launch.derived and own.isdigit() and macro:
+            made.given[macro.lower()], macro = int(own), ""
+        value = said.get(name) or macro or own
         if not value and re.search(rf"\b(?:typename|class)\s+{name}\b", host.body_of(text, function_of(entry))):
             value = "float"
         if not value:

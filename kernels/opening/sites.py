@@ -21,7 +21,8 @@ class HostLaunch:
     grid, block, shared: C expressions, "" if the text has none.
     function: of the host, with the launch.
     arms: (branch, arm) of each branch around it, the outermost first. Two arms of a branch exclude each other.
-    values: (variable, value) that hold there, such as those of a case."""
+    values: (variable, value) that hold there, such as those of a case.
+    derived: whether a number of the entry follows from another number of the host's template."""
 
     entry: str
     grid: str
@@ -33,6 +34,7 @@ class HostLaunch:
     function: str = ""
     arms: tuple[tuple[str, str], ...] = ()
     values: tuple[tuple[str, str], ...] = ()
+    derived: bool = False
 
 
 def sites(text: str, found: list[Token]) -> Iterator[tuple[int, HostLaunch]]:

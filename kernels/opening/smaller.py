@@ -1,27 +1,43 @@
 """A program with smaller numbers, if its own sizes take too long on this CPU.
 
-Only numbers that no device code sees may change: the text of the kernel stays as it is.
+Only numbers that no device code sees may change: the text of the kernel stays as it is. A number of a block or of a
+template stays too. The numbers of repeats become small first: they decide no result.
 """
 
 import ast
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
+from kernels.build.plain.macros import macros_of
 from kernels.build.plain.tokens import bare, functions, tokens
 from kernels.errors import RunError
+from kernels.opening.launches import constants_of, host_launches, variable
 from kernels.opening.ran import Ran
 
-LEAST = 512  # a smaller number stays
+LEAST = 512  # a smaller number stays, unless the larger ones are not enough
+LEAST_TILED = 64  # then a number from here on stays a multiple of the largest tile that divides it
+MOST_TILE = 256
+SMALL = 8  # a number below is no size
+REPEATS = 2
+FIRST_SECONDS, SECONDS = 12.0, 20.0  # of a run that may shrink: with its own numbers, and with smaller ones
 MOST_SECONDS = 1.5  # of all launches of a run, as the shim without checks runs them
 MOST_BYTES = 2**26  # of all memories
 MOST_RUNS = 4
 WORTH = 3  # a smaller run takes so much less
-UNKNOWN = 64  # the factor of a run without an end
+UNKNOWN = 256  # the factor of a run without an end
 _DECLARED = re.compile(
     r"(?:\b(?:int|unsigned|size_t|long|auto|u?int(?:32|64)_t)\s++|,\s*+)(\w++)\s*+=\s*+([\d(][\w\s()*+<-]*+)(?=[;,])"
 )
 _DEFINED = re.compile(r"^[ \t]*+#[ \t]*+define[ \t]++(\w++)[ \t]++([\d(][\w \t()*+<-]*+)$", re.M)
+
+
+_REPEATS = re.compile(r"(?:n|num|max)?_?(?:iter|repeat|rep|warm|trial|loop|bench|run)\w*", re.I)
+_STAYS = re.compile(
+    r"(?:^|num_?|n)blocks?|block_?(?:s\b|size|dim|count)|bdim|thread|warp|tile|stage"  # of a launch
+    r"|kernel|version|variant|mode|device|seed",  # a choice
+    re.I,
+)
 
 
 class Number(NamedTuple):
@@ -80,45 +96,106 @@ def with_values(text: str, values: Mapping[str, int]) -> str:
     return text
 
 
-def reduced(values: Mapping[str, int], factor: float) -> dict[str, int]:
-    """The numbers, the largest ones halved until their product is smaller by a factor. Equal numbers stay equal."""
-    found, total = dict(values), 1.0
-    while total < factor and (largest := max(found.values(), default=0)) >= LEAST:
-        for name, value in found.items():
-            if value == largest:
-                found[name], total = value // 2, 2 * total
+def _of_blocks(text: str) -> set[str]:
+    """The names behind the blocks and the templates of the launches."""
+    found = set[str]()
+    for launch in host_launches(text):
+        open_names = set(re.findall(r"[A-Za-z_]\w*", f"{launch.block} {launch.entry.partition('<')[2]}"))
+        while open_names:
+            found |= open_names
+            said = " ".join(variable(text, name, launch.line) for name in open_names)
+            open_names = set(re.findall(r"[A-Za-z_]\w*", said)) - found
+    macros = macros_of(text)
+    return found.union(*(macros[name].words for name in found if name in macros))
+
+
+def shrinking(text: str) -> dict[str, int]:
+    """The numbers that may become smaller. A number below LEAST only of main(): others are mostly those of tiles."""
+    numbers, fixed, found = numbers_of(text), _of_blocks(text), tokens(text)
+    spans = [(found[f.first].start, found[f.last].end) for f in functions(text, found) if f.name == "main"]
+    return {
+        one.name: one.value
+        for one in numbers
+        if one.name not in fixed
+        and not _STAYS.search(one.name)
+        and (one.value >= LEAST or _REPEATS.fullmatch(one.name) or any(a <= one.first < b for a, b in spans))
+    }
+
+
+def tiles_of(text: str) -> list[int]:
+    """The numbers of a text that may be the sizes of its tiles, the largest first."""
+    sizes = {one.value for one in numbers_of(text) if _STAYS.search(one.name)} | {*constants_of(text).values()}
+    for launch in host_launches(text):
+        sizes |= {int(size) for size in re.findall(r"\b\d+\b", f"{launch.block} {launch.entry}")}
+    return sorted((size for size in sizes if 1 < size <= MOST_TILE), reverse=True)
+
+
+def reduced(values: Mapping[str, int], factor: float, tiles: Sequence[int] = ()) -> dict[str, int]:
+    """The numbers, the largest ones halved until their product is smaller by a factor. Equal numbers stay equal.
+
+    tiles: sizes of tiles, the largest first. A number leaves its multiples only if this is not enough."""
+    repeats = {name for name, value in values.items() if _REPEATS.fullmatch(name) and value > REPEATS}
+    found, total = {**values, **dict.fromkeys(repeats, REPEATS)}, 1.0
+    for kept in (tiles, ()):
+        stay = set[int]()
+        while total < factor and (largest := max({*found.values()} - stay, default=0)) >= SMALL:
+            if not _halves(largest, kept):
+                stay.add(largest)
+                continue
+            for name, value in found.items():
+                if value == largest:
+                    found[name], total = value // 2, 2 * total
     return found
+
+
+def _halves(value: int, tiles: Sequence[int]) -> bool:
+    """Whether half of a number may take its place: of a large one, of a multiple of a tile, or of a small even one."""
+    tile = next((size for size in tiles if not value % size), 1)
+    small = value < LEAST_TILED or value // 2 >= LEAST_TILED and not value // 2 % tile
+    return value >= LEAST or small and not value % 2
 
 
 def _gains(ran: Ran, before: Ran) -> bool:
     return not before.whole or WORTH * ran.seconds <= before.seconds or WORTH * ran.bytes <= before.bytes
 
 
-def runs(text: str, said: Mapping[str, int], run: Callable[[str], Ran]) -> tuple[Ran, dict[str, int]]:
+def _fits(ran: Ran, before: Ran) -> bool:
+    """Whether a run with smaller numbers says the same of itself as the one before, or more."""
+    return ran.is_clear and (ran.code == before.code or not before.whole)
+
+
+def _excess(ran: Ran) -> float:
+    """The factor by which a run is too large. A launch that a fault stopped is not."""
+    is_late = not ran.whole and ran.seconds > MOST_SECONDS
+    return max(ran.seconds / MOST_SECONDS, ran.bytes / MOST_BYTES, UNKNOWN if is_late else 1.0)
+
+
+def runs(text: str, said: Mapping[str, int], run: Callable[[str, float], Ran]) -> tuple[Ran, dict[str, int]]:
     """A run of a program, and the numbers that differ from its text: those said, and smaller ones for a long run.
 
-    run: of a text. Raises RunError for a program that does not end with smaller numbers either."""
+    run: of a text, with a limit in seconds or 0 for the usual one.
+    Raises RunError for a program that does not end with smaller numbers either."""
     own = {number.name: number.value for number in numbers_of(text)}
-    values = {name: value for name, value in own.items() if name not in said}
+    values, tiles = {name: value for name, value in shrinking(text).items() if name not in said}, tiles_of(text)
     kept: tuple[Ran, dict[str, int]] | None = None
     stopped: RunError | None = None
+    limit = FIRST_SECONDS if reduced(values, 2.0, tiles) != values else 0.0
     for _ in range(MOST_RUNS):
         changed = {name: value for name, value in {**values, **said}.items() if own.get(name) != value}
         factor = float(UNKNOWN)
         try:
-            ran = run(with_values(text, changed))
-            if kept and (ran.code != kept[0].code or not ran.is_clear or not _gains(ran, kept[0])):
+            ran = run(with_values(text, changed), limit)
+            if kept and not (_fits(ran, kept[0]) and _gains(ran, kept[0])):
                 return kept  # the smaller numbers do not fit together, or help little
-            kept = ran, changed
-            factor = max(ran.seconds / MOST_SECONDS, ran.bytes / MOST_BYTES, 1.0 if ran.whole else UNKNOWN)
+            kept, factor = (ran, changed), _excess(ran)
         except RunError as error:
             if kept:
                 return kept
             stopped = error
-        smaller = reduced(values, factor)
+        smaller = reduced(values, factor, tiles)
         if factor <= 1.0 or smaller == values:
             break
-        values = smaller
+        values, limit = smaller, SECONDS
     if kept is None:
         raise stopped or RunError("main() was not run.")
     return kept

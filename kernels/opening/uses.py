@@ -72,8 +72,9 @@ def _is_read(use: Use) -> bool:
 
 
 def _is_assigned(use: Use) -> bool:
-    """Whether the element is assigned, or may be a row of which one is."""
-    return use.is_index and (use.before in ("++", "--") or _ASSIGNED.match(use.after) is not None)
+    """Whether the element is assigned, may be a row of which one is, or is assigned in a macro: FLOAT4(c[i]) = v."""
+    assigned = _ASSIGNED.match(use.after) or re.match(r"\)+=(?!=)", use.after)
+    return use.is_index and (use.before in ("++", "--") or assigned is not None)
 
 
 def only_assigned(text: str, entry: str, pointer: str) -> bool:

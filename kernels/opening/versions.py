@@ -10,6 +10,7 @@ from kernels.opening.launches import host_launches
 from kernels.opening.sites import HostLaunch
 
 MOST_SHOWN = 12  # names in a question
+USUAL = "64"  # head_dim that all problems of attention have
 
 
 @dataclass(frozen=True)
@@ -60,16 +61,34 @@ def versions_of(text: str, entry: str = "") -> Versions:
 
 
 def arguments_of(text: str, version: Versions) -> list[str]:
-    """The words of the command line for a version. For kind = atoi(argv[1]), the value of kind at its launches."""
-    values = dict(value for launch in version.launches for value in launch.values)
+    """The words of the command line for a version. For kind = atoi(argv[1]), the value of kind at its launches. For
+    kind = getCmdLineArgumentInt(argc, argv, "kernel"), -kernel=VALUE."""
+    numbers = _enumerators(text)
+    values = {name: str(numbers.get(value, value)) for launch in version.launches for name, value in launch.values}
     read = {int(one[2]): one[1] for one in _READ.finditer(bare(text))}
     words = list[str]()
     while re.fullmatch(r"-?\d+", value := values.get(read.get(len(words) + 1, ""), "")):
         words.append(value)
-    return words
+    options = {one[2]: one[1] for one in _OPTION.finditer(text)}
+    given = {option: values[name] for option, name in options.items() if name in values}
+    return words + [f"-{option}={value}" for option, value in given.items() if re.fullmatch(r"-?\d+", value)]
 
 
 _READ = re.compile(r"(?<!\w)(\w++)\s*+=\s*+(?:std::)?(?:atoi|atol|stoi)\s*+\(\s*+argv\s*+\[\s*+(\d)\s*+\]")
+_OPTION = re.compile(r'(?<!\w)(\w++)\s*+=\s*+getCmdLineArgumentInt\s*+\([^;"]*+"(\w++)"\s*+\)')
+_ENUM = re.compile(r"\benum\b[\w\s:]*+\{([^{}]*+)\}")
+
+
+def _enumerators(text: str) -> dict[str, int]:
+    """The values of the enums of a text, as far as numbers give them."""
+    found = dict[str, int]()
+    for one in _ENUM.finditer(bare(text)):
+        number: int | None = 0
+        for name, sign, said in (part.partition("=") for part in one[1].split(",") if part.strip()):
+            number = (int(said) if re.fullmatch(r"\s*-?\d+\s*", said) else None) if sign else number
+            if number is not None:
+                found[name.strip()], number = number, number + 1
+    return found
 
 
 def _once(listed: list[HostLaunch]) -> list[HostLaunch]:
@@ -85,8 +104,10 @@ def _names(launch: HostLaunch) -> set[str]:
 
 
 def _rank(launch: HostLaunch) -> int:
-    """main()'s launches come first, and an instance for float before one for another type."""
-    return (launch.arms[:1] != (("function", "main"),)) * 2 + ("float" not in launch.entry and "<" in launch.entry)
+    """main()'s launches come first, an instance for float before one for another type, and one for heads of 64 before
+    one for heads of another width."""
+    rank = (launch.arms[:1] != (("function", "main"),)) * 4 + 2 * ("float" not in launch.entry and "<" in launch.entry)
+    return rank + (launch.derived and USUAL not in dict(launch.values).values())
 
 
 def _excludes(one: HostLaunch, other: HostLaunch) -> bool:

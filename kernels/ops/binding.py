@@ -108,6 +108,8 @@ class Bound:
             return "given"
         if initial is Initial.GIVEN:
             return "constant"
+        if initial is Initial.LOWEST:
+            raise ProblemError(f"{place.tensor.name} begins at minus infinity, and a call does not set this value.")
         return {Initial.RESTORED: "kept", Initial.ZERO: "zero"}.get(initial, "empty")
 
     def __str__(self) -> str:

@@ -159,3 +159,10 @@ def rail(page, path):
 
     page.locator(f'.wg header a[data-story="{path}"]').dispatch_event("click")
     shown(page, path)
+
+
+def asked_now(page):
+    """Goes to the step of the card's question, if that is still ahead."""
+    to = page.locator('.wg .guide [data-turn="Go to the question"]')
+    if to.count():
+        to.click()

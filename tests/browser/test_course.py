@@ -10,7 +10,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 import numpy as np
 import pytest
 from browser.conftest import shown
-from browser.stepping import HURRIED, point_at, step_of
+from browser.stepping import HURRIED, asked_now, point_at, step_of
 from browser.test_depth import CONTROLS, MOST
 from PIL import Image
 from playwright.sync_api import expect
@@ -185,6 +185,7 @@ def walk_stop(page, stop):
     assert len(questions) == len(stop.questions)
     for number, question in enumerate(questions, 1):
         name = f"{stop.name}, {question['id']}"
+        asked_now(page)
         expect(guide.locator(".question")).to_have_text(question["text"])
         if number > 1 and page.evaluate("window.clock.count") > 1:
             assert step_of(page) == question["step"], f"{name}: asked where the question before ended"

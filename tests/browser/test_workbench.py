@@ -1,4 +1,6 @@
-"""The Workbench: a mistake is marked at its line, F8 goes there, a mended text is ok, and a reload loses nothing."""
+"""The Workbench: a mistake is marked at its line, F8 goes there, and a mended text is ok.
+
+Two versions have their figures side by side, and a reload loses nothing."""
 
 import re
 
@@ -30,7 +32,7 @@ def replace(page, old, new):
     page.keyboard.type(new)
 
 
-def test_a_mistake_is_marked_at_its_line_mended_and_kept(visit, server):
+def test_a_mistake_is_marked_at_its_line_mended_compared_and_kept(visit, server):
     asked = []
     page = bench(visit, before=lambda page: page.on("request", lambda request: asked.append(request.url)))
     expect(page.locator(SAID)).to_contain_text("ok so far: ", timeout=PATIENCE)
@@ -49,7 +51,16 @@ def test_a_mistake_is_marked_at_its_line_mended_and_kept(visit, server):
     expect(page.locator(SAID)).to_contain_text("ok so far: ", timeout=PATIENCE)
     expect(page.locator(MESSAGES)).to_have_count(0)
     assert "fmaxf(m_new , s[c])" in page.evaluate(KEPT)
+    page.get_by_role("button", name="Versions (3)").click()
+    verdict = page.locator(".wg .versions tr", has_text="verdict")
+    expect(verdict).to_have_text("verdictdoes not compileright▲ better", timeout=PATIENCE)
+    expect(page.locator(".wg .versions li")).to_contain_text(f"Version 2 line {LINE}: 'fmaxg' was not declared")
+    page.get_by_role("combobox", name="Earlier version").select_option("1")
+    expect(page.locator(".wg .versions thead")).to_have_text("Version 1Version 3", timeout=PATIENCE)
+    expect(page.locator(".wg .versions tr", has_text="first different value")).to_contain_text("none")
+    axe(page, ".wg .versions")
     page.reload()
+    expect(page.get_by_role("button", name="Versions (3)")).to_be_visible(timeout=PATIENCE)
     expect(page.locator(".wg .cm-content")).to_be_visible(timeout=PATIENCE)
     page.locator(".wg .cm-content").click()
     press(page, "Control+End", "Enter")

@@ -46,6 +46,8 @@
  * @property {() => Promise<any>} [charts] vega-embed
  * @property {(name: string) => string | null} [kept] a value that the page remembers
  * @property {(name: string, value: string) => void} [keep] remembers it
+ * @property {(name: string) => string | null} [keptInTab] a value that this tab remembers while it lives
+ * @property {(name: string, value: string) => void} [keepInTab] remembers it
  */
 
 const absent = (/** @type {string} */ what) => Promise.reject(new Error(`This page cannot ${what}.`));
@@ -71,6 +73,8 @@ export function complete(host) {
     charts: () => absent('draw charts'),
     kept: name => remembered.get(name) ?? null,
     keep: (name, value) => remembered.set(name, value),
+    keptInTab: name => remembered.get(name) ?? null,
+    keepInTab: (name, value) => remembered.set(name, value),
     ...host,
   };
 }

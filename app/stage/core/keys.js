@@ -36,12 +36,15 @@ const TYPING = [
 const SLIDES = '[type=range]:not(#warpglass-clock),[role=slider]';
 const SCROLLS = '.code, .drawer, .more, .start, .scroll, .guide'; // Page Up and Page Down are theirs
 
-/** Whether a key is the focused element's own. What a hand has dragged (data-held) moves up and down only: the others step. */
+/**
+ * Whether a key is the focused element's own. What a hand has dragged (data-held) moves up and down only: the others
+ * step, also a clicker's.
+ */
 function keeps(/** @type {any} */ target, /** @type {string} */ key) {
   if (target.id === 'warpglass-clock' || !target.matches) return false;
   if (target.matches(TYPING)) return true;
   if (!target.matches(SLIDES)) return false;
-  return 'held' in target.dataset ? /^Page|^Arrow(Up|Down)/.test(key) : /^(Arrow|Page|Home|End)/.test(key);
+  return 'held' in target.dataset ? /^Arrow(Up|Down)/.test(key) : /^(Arrow|Page|Home|End)/.test(key);
 }
 
 /**
@@ -68,6 +71,16 @@ export function hearKeys({ root, rows, actions, clicking = () => false, blocked 
     event.preventDefault();
     event.stopPropagation();
   };
+  const onPointer = (/** @type {PointerEvent} */ event) => {
+    const slider = /** @type {any} */ (event.composedPath()[0]);
+    if (!slider.matches?.(SLIDES)) return;
+    slider.dataset.held = '';
+    slider.addEventListener('blur', () => delete slider.dataset.held, { once: true });
+  };
   document.addEventListener('keydown', onKey, true);
-  return () => document.removeEventListener('keydown', onKey, true);
+  document.addEventListener('pointerdown', onPointer, true);
+  return () => {
+    document.removeEventListener('keydown', onKey, true);
+    document.removeEventListener('pointerdown', onPointer, true);
+  };
 }

@@ -2,7 +2,7 @@
 // story; everything else is asked of the app's own routes.
 
 import { mount } from '../core/mount.js';
-import { element, listen, theme, type } from '../core/paint.js';
+import { element, theme, type } from '../core/paint.js';
 import { Address } from './address.js';
 import { Chosen } from './chosen.js';
 import { Covering } from './covering.js';
@@ -32,7 +32,6 @@ import { Visits } from './visits.js';
 
 const PACE = { guided: 1 / 2, everything: 4 }; // steps a second
 const LABELS = 1.17; // of pictures, for a reader who is guided (paint.js)
-const HOLD = 2000; // ms that a stop shows its first step before it plays
 const mounted = new WeakMap();
 const NO_STORY = /** @type {Lens} */ (/** @type {unknown} */ (undefined)); // before the first, or of no path
 
@@ -55,7 +54,6 @@ export class App {
   chosen = new Chosen();
   news = new EventTarget(); // moment (a link), class (its state), hand (the reader went elsewhere)
   painted = ''; // the colours of what is painted
-  still = () => {}; // ends what plays by itself
 
   // base: the app's path below the host; rail: the stories, and stops: the course, as page.py hands
   // them over.
@@ -209,26 +207,6 @@ export class App {
     this.address.write(); // the way back leads to this moment
     this.question.show({ set: [name, value] });
   }
-  // Plays by itself until the reader steps, after a time for the first sentence. Nothing moves for a
-  // reader who wants no motion.
-  play(/** @type {boolean} */ yes) {
-    const { bar, clock } = this.stage;
-    this.still();
-    if (!yes) return bar.stop();
-    if (matchMedia('(prefers-reduced-motion: reduce)').matches) return;
-    const soon = setTimeout(() => {
-      if (!clock.playing) bar.actions.play();
-    }, HOLD);
-    const deafen = listen(clock, 'step', ({ detail: { why } }) => {
-      if (why === 'play' && clock.playing) return;
-      if (clock.playing) bar.stop();
-      this.still();
-    });
-    this.still = () => {
-      clearTimeout(soon);
-      deafen();
-    };
-  }
   // To what the search has found. A setting is shown in the toolbar.
   /** @param {{link: string, set?: string}} place */
   async goTo({ link, set }) {
@@ -271,7 +249,6 @@ export class App {
     this.root.classList.remove('stale');
   }
   unmount() {
-    this.still();
     for (const part of [
       this.visits,
       this.guide,

@@ -24,6 +24,7 @@ export function makeGuide(app) {
   const title = element('h2', { tabindex: '-1' }),
     look = element('p', { class: 'look' }),
     turns = element('div', { class: 'turns' }),
+    later = element('p', { class: 'later', hidden: true }), // in place of a question whose step is still ahead
     opening = element('p', { class: 'opening' }), // title and idea, where the card is under the picture
     end = element('div', { class: 'end', hidden: true }),
     foot = element('div', { class: 'stops' });
@@ -34,7 +35,7 @@ export function makeGuide(app) {
     title: 'Close (Esc)',
     class: 'quiet close',
   });
-  const body = element('div', { class: 'body' }, look, ask.node, votes.time, votes.bars, ask.said, turns, end);
+  const body = element('div', { class: 'body' }, look, later, ask.node, votes.time, votes.bars, ask.said, turns, end);
   const node = element(
     'section',
     { class: 'guide', hidden: true, 'aria-label': 'Guide' },
@@ -51,10 +52,10 @@ export function makeGuide(app) {
     tries = 0, // wrong answers to this question
     walked = false, // the reader has stepped since it was asked
     told = false, // its answer is in the card
+    early = false, // its step is still ahead
     ended = false, // the way on is offered
     last = 0, // the step before
     showing = false, // the card itself sets the step
-    toPlay = false, // the stop was opened by the rail, and its picture is not there yet
     led = false, // by this browser
     folded = false; // the presentation that runs has closed the card
 
@@ -115,6 +116,7 @@ export function makeGuide(app) {
     last = step;
     walked ||= why !== 'jump';
     if (onward) goAlong();
+    if (early !== isEarly()) draw(walked);
     coverStep();
     showFoot();
   });
@@ -130,12 +132,21 @@ export function makeGuide(app) {
   };
 
   // ---- a question ----
+  // Whether the step that the open question of the course asks about is still ahead, in this picture.
+  const isEarly = () => {
+    const question = questions[at];
+    if (!question || !stop?.number || isDone(question) || isPolled() || (question.view || stop?.picture) !== stage.picture) return false;
+    return clock.step < question.step;
+  };
   const draw = (past = false) => {
     const question = questions[at] ?? null;
     tries = 0;
     walked = past;
     clock.cover({ point: null });
-    ask.draw(question, at + 1, questions.length);
+    early = isEarly();
+    later.hidden = !early;
+    if (early) later.textContent = `Question ${at + 1} of ${questions.length} comes at step ${question.step + 1}.`;
+    ask.draw(early ? null : question, at + 1, questions.length);
     told = !!question && isDone(question) && !isVote();
     if (told) ask.tell(question, null, null); // who comes back reads the answer again
     drawCover();
@@ -155,7 +166,7 @@ export function makeGuide(app) {
   const goTo = () => {
     const question = questions[at];
     if (!question || isLed() || clock.count < 2 || isDone(question)) return;
-    app.play(false);
+    stage.bar.stop();
     clock.set(question.step, 'jump'); // its covers are there already
   };
   const drawTurns = () => {
@@ -175,14 +186,15 @@ export function makeGuide(app) {
     /** @type {(turned: string, to: number, label?: string, look?: string) => void} */
     const offer = (turned, to, label = turned, look = 'quiet') =>
       turns.append(button(label, () => turn(to), { class: look, 'data-turn': turned, 'aria-label': turned }));
-    if (!voting)
+    if (early) offer('Go to the question', at);
+    else if (!voting)
       turns.append(
         button('Show me', () => (told ? showIn(question) : reveal(question)), {
           'data-show': true,
           class: known ? 'quiet' : '',
         }),
       );
-    if (at + 1 < questions.length)
+    if (at + 1 < questions.length && !early)
       offer(
         'Next question',
         at + 1,
@@ -208,7 +220,7 @@ export function makeGuide(app) {
   // Where the answer is seen. back: also at a step before this one.
   const showIn = (/** @type {story.Question} */ question, back = true) => {
     const to = shownAt(question);
-    app.play(false);
+    stage.bar.stop();
     choose(question.view);
     showing = true;
     // who follows a class is led there
@@ -242,7 +254,7 @@ export function makeGuide(app) {
   };
   const unpick = listen(clock, 'picked', ({ detail }) => {
     const question = questions[at];
-    if (!node.hidden && question?.kind === 'click') answer(question, detail.thing);
+    if (!node.hidden && !early && question?.kind === 'click') answer(question, detail.thing);
   });
 
   // ---- the end of a stop: what its idea wins, and where more of it is ----
@@ -340,8 +352,8 @@ export function makeGuide(app) {
     // Another stop, or none; byRail: the reader came by the rail or the course; byLink: the page opens with it.
     /** @param {Stop | null} to @param {boolean} byRail @param {boolean} byLink */
     open(to, byRail, byLink) {
-      [stop, questions, toPlay, ended] = [to, [], byRail, false];
-      app.play(false);
+      [stop, questions, ended] = [to, [], false];
+      stage.bar.stop();
       draw();
       if (!stop) return show(false);
       title.textContent = stop.number ? `${stop.number} ${stop.title}` : stop.title;
@@ -349,9 +361,9 @@ export function makeGuide(app) {
       look.textContent = stop.idea;
       opening.replaceChildren(element('b', {}, title.textContent), ` ${stop.idea}`);
       drawFoot();
-      // who reads along goes on, also by Back and after a reload; who closed it is left alone
-      const fresh = byLink || (byRail && !read()[stop.name]?.seen);
-      show(was() === 'open' || (fresh && was() !== 'closed'));
+      // who reads along goes on, also by Back and after a reload; who closed it has closed it for that stop
+      const unseen = byRail && !read()[stop.name]?.seen;
+      show(was() === 'open' || unseen || (byLink && was() !== 'closed'));
     },
     // A stage of this stop: its questions, in the stop's order, as far as the page asks them for these
     // choices. The same question stays asked.
@@ -360,8 +372,6 @@ export function makeGuide(app) {
         own = (stop?.questions ?? []).flatMap(id => content.questions.find(one => one.id === id) ?? []),
         asked = own.length || !stop ? own : content.questions.slice(0, MOST),
         same = JSON.stringify(questions) === JSON.stringify(asked);
-      if (toPlay && clock.count > 1) app.play(true);
-      toPlay = false;
       if (same) return;
       questions = asked;
       at = questions.findIndex(({ id }) => id === before);

@@ -1,5 +1,5 @@
 // The app as the host of its stage (core/host.js).
-import { browser } from './storage.js';
+import { browser, tab } from './storage.js';
 import { fetchBundle } from './fetching.js';
 import { APP_KEYS } from './keys.js';
 import { asLeader } from './room.js';
@@ -56,4 +56,6 @@ export const hostOf = app => ({
   charts: loadVega,
   kept: browser.read,
   keep: browser.write,
+  keptInTab: tab.read,
+  keepInTab: tab.write,
 });

@@ -45,7 +45,7 @@ export function makePresent(app) {
   const set = (/** @type {boolean} */ yes) => {
     if (yes === on) return;
     [on, full] = [yes, false];
-    if (on) app.play(false); // the lecturer steps
+    if (on) app.stage.bar.stop(); // the lecturer steps
     app.guide.presented(on);
     root.classList.toggle('presenting', on);
     // Streamlit's own corner goes too

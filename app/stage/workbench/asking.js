@@ -28,8 +28,12 @@ export function makeAsking({ request, text, exercise, began, answered }) {
     const answer = await answerOf(request(`/wg/workbench/check?who=${ME}${asked}`, { method: 'POST', body: text() }));
     if (nth === turn) answered(answer);
   }
+  // The table of two texts (versions.js). It stops no check.
+  const compare = async body =>
+    (await request(`/wg/workbench/versions?who=${ME}v`, { method: 'POST', body: JSON.stringify(body) })).json();
   return {
     ask,
+    compare,
     // After a pause in typing.
     later() {
       turn++; // an answer on its way is of the text before

@@ -5,6 +5,7 @@ import { makeExercises } from './exercises.js';
 import { makeKeeping, packed, unpacked } from './keeping.js';
 import { makeList } from './list.js';
 import { makePicture } from './picture.js';
+import { makeVersions } from './versions.js';
 import css from './workbench.css';
 
 const HELP = 'Press a line number to watch its value. On a loop, the picture steps through it.',
@@ -28,6 +29,7 @@ export default function (host, given, page, { element, button, save }) {
   const exercises = makeExercises({ element, button }, given.exercises, page, {
     current: () => editor.text,
     open: text => {
+      versions.offer(!exercises.chosen);
       picture.node.hidden = !!exercises.chosen;
       check.textContent = exercises.chosen ? 'Grade' : 'Check';
       replace(text, false, keeping.file());
@@ -55,7 +57,15 @@ export default function (host, given, page, { element, button, save }) {
     text: () => editor.text,
     exercise: () => exercises.chosen,
     began: whole => say(whole ? 'All problems are being checked.' : 'The text is being checked.'),
-    answered: show,
+    answered(answer) {
+      show(answer);
+      if (!answer.error && !exercises.chosen) versions.add(editor.text, answer);
+    },
+  });
+  const versions = makeVersions({ element, button }, page, {
+    compare: asking.compare,
+    open: text => replace(text, true, keeping.file()),
+    turned: shown => (picture.node.hidden = shown),
   });
   /** @param {import('./asking.js').Answer} answer */
   function show({ diagnostics, ok, said: sentence, kernel, pages, proposal, error, cases }) {
@@ -117,6 +127,7 @@ export default function (host, given, page, { element, button, save }) {
     button('Copy link', link, { title: 'A link with this text' }),
     button('Start over', () => replace(exercises.start() ?? starter), { title: 'The first text' }),
     back,
+    versions.button,
     opening,
     file,
   );
@@ -138,6 +149,7 @@ export default function (host, given, page, { element, button, save }) {
       ),
       exercises.node,
       picture.node,
+      versions.node,
     ),
   );
   // Streamlit has keys of its own, such as r and c.

@@ -7,7 +7,7 @@ from functools import lru_cache
 import pandas as pd
 
 from explainers.models import grid, schedules
-from explainers.stories.pipeline import loop, marks, schedule
+from explainers.stories.pipeline import descriptor, loop, marks, schedule
 from explainers.stories.pipeline.marks import COPIES, WORDS, BlockStory
 from explainers.story import scene, stage
 from explainers.story.base import Part, Runner, Story
@@ -88,6 +88,7 @@ def stage_of(stories: list[BlockStory]) -> Stage:
             *([picture(stories, leaders=True)] if beside else []),
             *schedule.views(first),
             *hand,
+            *descriptor.views(first),
             *(whole_grid(story, named) for story in stories),
         ],
         codes=[stage.code(made.request, frames)],

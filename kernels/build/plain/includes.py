@@ -83,6 +83,18 @@ def left_out(files: Iterable[tuple[str, str]]) -> list[str]:
     ]
 
 
+_OF_TORCH = re.compile(r"(?:torch|ATen|c10)/.*")
+_BROUGHT = ("cmath", "limits", "algorithm", "cuda_fp16.h", "cuda_bf16.h")
+
+
+def brought(files: Iterable[tuple[str, str]]) -> tuple[str, ...]:
+    """The headers that a left-out header of torch includes, so that device code may use their names."""
+    files = list(files)
+    own = [name for name, _ in files]
+    listed = [one for _, text in files for one in includes(text, own)]
+    return _BROUGHT if any(one.is_left_out and _OF_TORCH.fullmatch(one.header) for one in listed) else ()
+
+
 def explained(error: BuildError, files: Iterable[tuple[str, str]]) -> BuildError:
     """The error with the left-out headers, if it is about a name that nothing declares."""
     missing = list(dict.fromkeys(left_out(files)))

@@ -353,6 +353,7 @@ class Toolchain(cpp.Toolchain):
             calls = watching.edits(spec, name, (quiet, watch)) if self.instrumented else []
             more = [*calls, *includes.edits(text, names, keeps_known=False)]
             (sources / name).write_text(cpu_text(device[name], more=more))
+        included |= dict.fromkeys(includes.brought(spec.files))
         if any(assembly.HAS_ASM.search(text) for _, text in spec.files):
             included["ptx.h"] = None
         (sources / "unit.cpp").write_text(_unit(spec, included, marks))

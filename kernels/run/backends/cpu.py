@@ -241,15 +241,16 @@ Args = TypeVarTuple("Args")
 
 def limited(seconds: float, function: Callable[[Unpack[Args]], Result], *args: *Args) -> Result:
     """function(*args). Its launches on the CPU end shortly before `seconds`, and their RunTimeout names the line. For a
-    worker's main thread, as the limit uses SIGALRM."""
+    worker's main thread, as the limit uses SIGALRM. A limit may be within another, and the earlier one holds."""
     global _deadline
-    _deadline = time.monotonic() + seconds - min(MARGIN, seconds / 4)
+    before, own = _deadline, time.monotonic() + seconds - min(MARGIN, seconds / 4)
+    _deadline = own if before is None else min(before, own)
     if signal.getsignal(signal.SIGALRM) is signal.SIG_DFL:  # an alarm without a launch does nothing
         signal.signal(signal.SIGALRM, signal.SIG_IGN)
     try:
         return function(*args)
     finally:
-        _deadline = None
+        _deadline = before
 
 
 class Run:

@@ -19,7 +19,7 @@ from kernels.run.backends import Device, driver, streams
 from kernels.run.backends.alone import parent
 from kernels.run.backends.calls import with_tables
 from kernels.run.backends.driver import StickyError as StickyError  # for callers
-from kernels.run.backends.gpu_arrays import bring_back, restore, texture_of, to_gpu, with_copies
+from kernels.run.backends.gpu_arrays import bring_back, fresh, restore, texture_of, to_gpu, with_copies
 from kernels.run.results import Marked
 from kernels.trace.probes import CLOCKS, MARK, RECORD
 from kernels.trace.trace import RawRecords
@@ -212,10 +212,13 @@ def enqueuer(
     starts = [with_copies(start, plan.copies_after(number), on_gpu) for number, start in enumerate(starts)]
     run = streams.enqueuer(plan, starts, on_gpu, mark)
     zeroed = [on_gpu[tensor.name] for tensor in plan.written if tensor.initial is Initial.ZERO]
+    lowest = [(on_gpu[tensor.name], fresh(tensor)) for tensor in plan.written if tensor.initial is Initial.LOWEST]
 
     def enqueue() -> None:
         for array in zeroed:
             array.data.memset_async(0, array.nbytes, cupy.cuda.get_current_stream())
+        for array, values in lowest:
+            array.data.copy_from_device_async(values.data, array.nbytes, cupy.cuda.get_current_stream())
         run()
 
     return enqueue

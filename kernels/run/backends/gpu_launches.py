@@ -17,7 +17,7 @@ import numpy as np
 from kernels.build import Build, cpp
 from kernels.core.launch import Plan
 from kernels.core.streams import Step, steps
-from kernels.core.tensors import Initial
+from kernels.core.tensors import SET
 from kernels.errors import BackendUnavailable, RunError
 from kernels.run.backends import driver, gpu
 from kernels.run.backends.gpu import BLOCK_TIME, enqueuer, errors
@@ -75,7 +75,7 @@ def plain(plan: Plan) -> bool:
     """Whether the host's calls are one launch for each kernel on one stream, or in one graph."""
     launches = plan.launches
     others = any(one.stream or one.fetch or one.has_attributes or one.parent for one in launches)
-    return not others and not any(tensor.initial is Initial.ZERO for tensor in plan.written)
+    return not others and not any(tensor.initial in SET for tensor in plan.written)
 
 
 def free_runs(

@@ -12,7 +12,7 @@ from kernels.build.plain.lines import Lines, read
 from kernels.core.launch import Plan
 from kernels.core.request import Request
 from kernels.core.scope import Scope
-from kernels.core.tensors import Initial
+from kernels.core.tensors import SET, Initial
 from kernels.errors import RunError, RunTimeout
 from kernels.run.backends import cpu, jailed
 from kernels.run.backends.calls import ALWAYS, Call, Memory, address, text
@@ -73,7 +73,7 @@ def launch(
         table, listed = memory.put(lines.rows.tobytes()), memory.put(struct.pack(f"={len(names)}Q", *names))
         run.calls.append(Call("simt_begin", (table, len(lines.rows), listed)))
         for tensor in plan.tensors:
-            array, given = held[tensor.name], tensor.initial in (Initial.GIVEN, Initial.ZERO)
+            array, given = held[tensor.name], tensor.initial in (Initial.GIVEN, *SET)
             size = (address(array), array.nbytes, array.itemsize, int(given))
             run.calls.append(Call("simt_tensor", (text(memory, tensor.name), *size)))
         if not build.jailed:

@@ -13,7 +13,7 @@ from kernels.core.tensors import Initial
 from kernels.core.tolerance import OutputError
 from kernels.run import execute
 from kernels.run.plain.faults import Fault
-from kernels.run.wrong import answers, numbers, patterns, stores
+from kernels.run.wrong import answers, numbers, patterns, products, stores
 from kernels.run.wrong.answers import TILES
 from kernels.run.wrong.found import First, Found, Reason, exponentials, heads
 from kernels.trace.trace import Trace
@@ -189,7 +189,7 @@ def _explained(
     reason = (patterns.overflow(found) or answers.reason(found)) if found else None
     if not reason and request.backend == "cpu" and any(np.isnan(error.largest) for error in wrong):
         reason = numbers.reason(request)
-    reason = reason or (patterns.reason(found) if found else None)
+    reason = reason or products.reason(request, wrong) or (patterns.reason(found) if found else None)
     if not reason:
         first = None if rounding else _of_probes(request, found)
         return rounding or (Reason("unknown", "", first=first) if first else None)

@@ -9,6 +9,7 @@ from kernels.core.request import Request
 from kernels.core.scope import Scope
 from kernels.core.tolerance import OutputError
 from kernels.run import execute
+from kernels.run.results import Run
 
 MOST_STEPS = 2_000_000  # of a problem that is run again for this line
 
@@ -20,23 +21,23 @@ def line_of(request: Request, arrays: Mapping[str, np.ndarray], wrong: Iterable[
     places = list(_first_wrong(request, arrays, wrong))
     if not places:
         return 0
-    frame = execute.run(replace(request, scope=Scope.everything(request.plan))).trace.frame(
-        "file", "line", "event", "space", "tensor", "offset", "bytes"
+    run = execute.run(replace(request, scope=Scope.everything(request.plan)))
+    return next(filter(None, (line_of_store(run, output, offset) for output, offset in places)), 0)
+
+
+def line_of_store(run: Run, output: str, offset: int) -> int:
+    """The line of the .cu that last stored the byte of an output, or 0 if the trace does not have it."""
+    frame, kernel = run.trace.frame("file", "line", "event", "space", "tensor", "offset", "bytes"), run.request.kernel
+    symbols = [symbol for symbol, of in kernel.tensor_of_symbol.items() if of == output]
+    hit = (
+        frame.event.isin(["store", "atomic"])
+        & (frame.space == "global")
+        & frame.tensor.isin(symbols)
+        & (frame.file == kernel.path.name)
+        & (frame.offset <= offset)
+        & (offset < frame.offset + frame.bytes)
     )
-    kernel = request.kernel
-    for output, offset in places:
-        symbols = [symbol for symbol, of in kernel.tensor_of_symbol.items() if of == output]
-        hit = (
-            frame.event.isin(["store", "atomic"])
-            & (frame.space == "global")
-            & frame.tensor.isin(symbols)
-            & (frame.file == kernel.path.name)
-            & (frame.offset <= offset)
-            & (offset < frame.offset + frame.bytes)
-        )
-        if hit.any():
-            return int(frame.line[hit].iloc[-1])
-    return 0
+    return int(frame.line[hit].iloc[-1]) if hit.any() else 0
 
 
 def _first_wrong(

@@ -26,7 +26,7 @@ def instructions(built):
     return [text for _, text in INSTRUCTION.findall(build.sass(built.path))]
 
 
-FIRST = ("03_flash", "paged_v1", "lab_roles")
+FIRST = ("03_flash", "lab_roles")
 UNROLLED = ("lab_reads", "lab_tiles_bulk")  # ptxas unrolls their timed builds further
 PROBE_HEADERS = ("probe.cuh", "children.cuh")  # they define probes
 

@@ -47,8 +47,15 @@ def without_barrier(kernel, folder, file, which):
     return load_kernel(folder / kernel.files[0][0])
 
 
-RACY = [
-    pytest.param(kernel, *place, problem, settings, id=f"{kernel.name}-{place[0]}-{place[1]}")
+RACY = [  # without -m slow, each of 03_flash and the last of every other kernel
+    pytest.param(
+        kernel,
+        *place,
+        problem,
+        settings,
+        id=f"{kernel.name}-{place[0]}-{place[1]}",
+        marks=[] if kernel.family == "dense" or place == barriers(kernel)[-1] else pytest.mark.slow,
+    )
     for kernel, problem, settings in (
         (KERNELS["03_flash"], PROBLEM, ()),
         (KERNELS["lab_roles"], RolesProblem(), ()),

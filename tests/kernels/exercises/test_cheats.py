@@ -434,6 +434,8 @@ def test_no_macro_of_the_compiler_differs_between_the_builds():
 
 SIMILAR = {"memmove by a pointer", "std::copy", "a struct by a function's address", "a macro in place of shared memory"}
 SIMILAR |= {"a volatile sum", "a sum by a template", "an operator", "atomicAdd by a macro"}  # to one that stays
+SIMILAR |= {"memcpy of unknown size", "a macro of a header", "a static in place of shared memory"}
+SIMILAR |= {"a struct of a row", "a struct as a result"}
 
 
 @pytest.mark.parametrize("cheat", [pytest.param(c, marks=[pytest.mark.slow] * (c in SIMILAR)) for c in CAUGHT])
@@ -489,7 +491,10 @@ BEYOND = {
 }
 
 
-@pytest.mark.parametrize("cheat", BEYOND)
+ALIKE = {"a load", "a header's store", "frexp", "modff by a pointer"}  # to one that stays
+
+
+@pytest.mark.parametrize("cheat", [pytest.param(c, marks=[pytest.mark.slow] * (c in ALIKE)) for c in BEYOND])
 def test_an_access_of_the_runtime_stops_the_kernel(cheat, one_problem):
     found = grading.grade(ATOMIC, BEYOND[cheat])
     assert not found.accepted and [one.kind for one in found.evidence] == ["out of bounds"], found

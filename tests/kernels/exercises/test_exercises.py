@@ -57,14 +57,21 @@ def test_the_solution_is_accepted(name):
 
 
 @pytest.mark.parametrize("name", _some(ALL))
-def test_the_start_is_not_accepted(name, monkeypatch):
-    """The last problems are the hardest ones, so mostly one problem is enough."""
+def test_the_start_is_not_accepted(name):
+    found = _grade_of_start(name)
+    assert not found.accepted and found.evidence
+
+
+def _grade_of_start(name):
+    """The first grade that refuses the start, of one problem. The last problems are the hardest ones, so mostly one is
+    enough."""
     for problem in reversed(ALL[name].problems):
-        monkeypatch.setattr(grading, "find", lambda name: replace(ALL[name], problems=(problem,)))  # noqa: B023
-        found = grade(name, ALL[name].start)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(grading, "find", lambda name: replace(ALL[name], problems=(problem,)))  # noqa: B023
+            found = grade(name, ALL[name].start)
         if not found.accepted:
             break
-    assert not found.accepted and found.evidence
+    return found
 
 
 @pytest.mark.slow
@@ -91,7 +98,7 @@ def test_a_public_bug_fails_with_its_fault_and_line_and_its_cure_passes(name):
     one = BUGS[name]
     comment, code = one.start.split("*/", 1)
     line = 1 + (comment + code[: code.index(one.bug.line)]).count("\n")
-    found = grade(name, one.start)
+    found = _grade_of_start(name)
     assert not found.accepted
     assert (one.bug.fault, True) in {(each.kind, line in each.lines) for each in found.evidence}, found.evidence
     assert grade(name, one.solution).accepted

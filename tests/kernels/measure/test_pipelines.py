@@ -34,7 +34,10 @@ def marked(request, capacity=512):
     return cpu.launch_marks(made, plan, arrays, every, capacity), every, arrays
 
 
-@pytest.mark.parametrize("name", ["01_naive", "08_pipeline", "10_warp_roles", "12_optimistic", "paged_v2", "lab_roles"])
+SIMILAR = [pytest.param(name, marks=pytest.mark.slow) for name in ("01_naive", "08_pipeline", "10_warp_roles")]
+
+
+@pytest.mark.parametrize("name", [*SIMILAR, "12_optimistic", "paged_v2", "lab_roles"])
 def test_a_writer_s_marks_are_those_of_its_first_thread_in_the_trace(name):
     request = request_of(name)
     found, every, arrays = marked(request)

@@ -211,20 +211,20 @@ def test_a_slow_program_runs_with_smaller_numbers_of_the_host():
     )
     values = {number.name: number.value for number in smaller.numbers_of(text)}
     assert values == {"n": 2**20, "reps": 3, "rows": 4096, "SIZE": 2**20}
-    assert smaller.reduced({"n": 2**20, "m": 2**20, "reps": 3}, 10) == {"n": 2**18, "m": 2**18, "reps": 3}
+    assert smaller.reduced({"n": 2**20, "m": 2**20, "reps": 3}, 10) == {"n": 2**18, "m": 2**18, "reps": 2}
     launch = RanLaunch(6, "f", (1,), (1,), 0, (), whole=True)
 
-    def run(own, slow=2**18):
+    def run(own, limit, slow=2**18):
         size = int(re.search(r"n = (\d+)", own)[1]) if "1 << 20, reps" not in own else 2**20
         return Ran((RanLaunch(**{**vars(launch), "seconds": 6.0 * size / slow}),), 0, "")
 
     found, changed = smaller.runs(text, {}, run)
     assert found.seconds <= smaller.MOST_SECONDS and changed["n"] < 2**18
     assert smaller.with_values(text, {"n": 64}).count("\n") == text.count("\n")
-    whole, none = smaller.runs(text, {}, lambda own: run(text, 2**30))
+    whole, none = smaller.runs(text, {}, lambda own, limit: run(text, limit, 2**30))
     assert whole.seconds < smaller.MOST_SECONDS and not none
 
-    def fails(own):
+    def fails(own, limit):
         raise RunError("it needs 40 GiB")
 
     with pytest.raises(RunError, match="40 GiB"):

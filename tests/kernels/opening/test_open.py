@@ -291,7 +291,7 @@ void run() { attention<<<N, 32>>>(q, k, v, o, N, head_dim, scale); }
 def test_a_text_without_a_rest_proposes_the_condition_for_multiples(body, must):
     text = WALK.replace("BODY", body)
     fit = command._fit(text, proposal.parameters_of(text, proposal.launches_of(text)), {})
-    assert multiples_of(fit, text) == must
+    assert multiples_of(fit, text, {}) == must
 
 
 WIDTH = """DEFINE

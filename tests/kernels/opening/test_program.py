@@ -135,7 +135,7 @@ def test_open_goes_on_as_without_main_if_a_library_is_missing(tmp_path, capsys):
     text = (
         "#include <cublas_v2.h>\n"
         "__global__ void rows(const float* q, const float* k, const float* v, float* o, int seq_len, int head_dim) {}\n"
-        "int main() {\n  cublasHandle_t h; cublasCreate(&h);\n  cublasSgemm(h, 1);\n"
+        "int main() {\n  cublasHandle_t h; cublasCreate(&h);\n  cublasDgemm(h, 1);\n"
         "  dim3 grid(seq_len, batch * num_heads);\n  rows<<<grid, head_dim>>>(q, k, v, o, seq_len, head_dim);\n}\n"
     ).replace(
         "  dim3",
@@ -144,7 +144,7 @@ def test_open_goes_on_as_without_main_if_a_library_is_missing(tmp_path, capsys):
     (tmp_path / "mine.cu").write_text(text)
     assert command_line.main(["open", str(tmp_path / "mine.cu")]) == 0
     said = capsys.readouterr().out
-    assert "main() calls cublasSgemm in mine.cu line 5, and this library does not run here" in said
+    assert "main() calls cublasDgemm in mine.cu line 5, and this library does not run here" in said
     assert "left out        <cublas_v2.h> (mine.cu line 1)" in said
 
 

@@ -24,7 +24,7 @@ DENSE, PAGED = current().of_problem(DenseProblem), current().of_problem(PagedPro
 FAMILIES = {kernel.family for kernel in KERNELS.values()}
 NUMBERS = {name: n for family in FAMILIES for n, name in enumerate(current().of_family(family))}  # within its family
 WRITERS = {**current().of_problem(CacheWriteProblem), **current().of_problem(CacheCopyProblem)}
-LONG = 5 * MOST_STEPS
+LONG = 7_000_000  # steps of a dense case
 
 
 def cases(kernel):
@@ -32,7 +32,7 @@ def cases(kernel):
 
 
 def few_of(kernel, cases):
-    """Some of a kernel's cases: of a dense kernel, those of all common lengths."""
+    """Some of a kernel's cases: of a dense kernel, those of all short lengths."""
     return sampled(kernel, cases, NUMBERS[kernel.name], LONG if kernel.name in DENSE else MOST_STEPS)
 
 
@@ -107,15 +107,15 @@ def test_both_builds_agree_with_float64_on_the_cpu_in_every_case(kernel):
 
 
 def test_the_cases_that_the_cpu_runs_leave_out_no_length_and_no_value_of_any_field():
-    """A dense kernel has the common lengths, with and without a mask. Between them, the kernels have every length
-    of a short case and all other values."""
+    """A dense kernel has the short lengths, with and without a mask. Between them, the kernels have the common lengths,
+    every length of a short case and all other values."""
     some = {name: few_of(kernel, cases(kernel)) for name, kernel in DENSE.items()}
     for name, kernel in DENSE.items():
         assert values(some[name], "causal") == {False, True} and len(some[name]) < len(cases(kernel))
-        assert values(some[name], "seq_len") >= {1, 17, 31, 33, 63, 65, 100, 129, 257}, name
+        assert values(some[name], "seq_len") >= {1, 17, 65}, name
     together, whole = sum(some.values(), []), [case for kernel in DENSE.values() for case in cases(kernel)]
     short = [case for case in whole if case.problem.cpu_steps <= LONG]
-    assert values(together, "seq_len") == values(short, "seq_len")
+    assert values(together, "seq_len") == values(short, "seq_len") >= {1, 17, 31, 33, 63, 65, 100, 129, 257}
     for field in ("head_dim", "batch", "num_heads", "score_scale"):
         assert values(together, field) == values(whole, field)
 

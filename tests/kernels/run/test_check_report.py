@@ -8,6 +8,7 @@ import pytest
 
 from kernels import __main__ as command_line
 from kernels.catalog import load_kernel
+from kernels.core import fitting
 from kernels.core.cases import fitting_cases
 from kernels.run import check, check_report
 from kernels.run.backends import cpu
@@ -51,7 +52,10 @@ def test_the_problems_of_a_check_fit_the_conditions_in_place_of_being_refused(co
     assert {case.problem.seed for case in found.possible} <= {case.problem.seed for case in free.possible}
 
 
-def test_a_field_that_the_user_sets_stays_and_a_check_of_few_problems_fails_with_the_condition(conditional, capsys):
+def test_a_field_that_the_user_sets_stays_and_a_check_of_few_problems_fails_with_the_condition(
+    conditional, capsys, monkeypatch
+):
+    monkeypatch.setattr(fitting, "FARTHEST", 32)
     kernel = conditional("seq_len % 32 == 0")
     assert not fitting_cases(kernel, {"seq_len": "40"}).possible
     few = conditional("seq_len == 17 and seed == 12", name="few")

@@ -6,14 +6,13 @@ import re
 import subprocess
 import sys
 import time
-from argparse import Namespace
 from pathlib import Path
 
 import pytest
 
 from kernels.run import workers
 from kernels.watching import command
-from kernels.watching.command import Change, lines, look, request_of
+from kernels.watching.comparison import Row, lines
 
 ROOT = Path(__file__).parents[3]
 WORKFLOW = ROOT / "kernels" / "examples" / "ci.yml"
@@ -47,17 +46,17 @@ def said(tmp_path_factory):
 
 def test_each_version_shows_its_facts_its_first_wrong_value_its_line_its_race_and_its_changes(said):
     assert re.search(
-        r"correct: yes\n  attention_row: \d+ registers, 0 bytes of local memory a thread \(0 bytes spilled\)\n"
+        r"verdict: right\n  attention_row: \d+ registers, 0 bytes of local memory a thread \(0 bytes spilled\)\n"
         r"  \d+ wavefronts",
         said[0][0],
     )
-    assert re.search(r"first value: o\[0, 0, 0, 0\] +-?\d\S+ -> -?\d", said[0][1])
-    assert re.search(r"correct +yes -> no\n", said[0][1])
+    assert re.search(r"first different value: o\[0, 0, 0, 0\] +-?\d\S+ \(line \d+\) -> -?\d", said[0][1])
+    assert re.search(r"verdict +right -> wrong: o off by \S+, allowed \S+ \(worse\)\n", said[0][1])
     line = next(n for n, text in enumerate(BROKEN.splitlines(), 1) if "if (t < half_size" in text)
     assert said[0][2].startswith("mine.cu: mine.cu line ") and str(line) in said[0][2]
-    assert "fault: line" in said[0][3] and "No barrier is between them" in said[0][3]
-    assert re.search(r"wavefronts +\d+ -> \d+", said[0][4])
-    assert "first value" not in said[0][4] and "correct" not in said[0][4]
+    assert "fault: " in said[0][3] and "No barrier is between them" in said[0][3]
+    assert re.search(r"wavefronts of shared memory +[\d,]+ -> [\d,]+", said[0][4])
+    assert "different value" not in said[0][4] and "verdict" not in said[0][4]
     assert min(said[1][1:]) < SECONDS, said[1]
 
 
@@ -78,22 +77,8 @@ def test_a_save_of_the_file_or_a_header_is_seen_at_once_and_lines_without_a_chan
         for _ in command.saves(path, saved):
             seen.append(path.read_text())
     assert seen == ["1", "1", "33"]
-    assert lines([Change("registers", "32", "32", False)]) == ["No count and no value changed."]
-    assert lines([Change("registers", "32", "40")]) == ["registers  32 -> 40"]
-
-
-def test_a_report_has_both_versions_their_faults_and_the_difference(tmp_path):
-    for name, text in (("a.cu", KERNEL), ("b.cu", RACE)):
-        (tmp_path / name).write_text(text)
-    workers.survey()
-    before, after = (look(request_of(tmp_path / name, []), 60.0) for name in ("a.cu", "b.cu"))
-    text = command.markdown(before, after)
-    assert text.startswith("# a.cu and b.cu\n") and "| | a.cu | b.cu |" in text
-    assert "Faults of b.cu:\n- line" in text and "\n-  __syncthreads();" in text
-    assert (
-        command.report(Namespace(before=tmp_path / "a.cu", after=tmp_path / "b.cu", set=[], out=tmp_path / "r.md")) == 0
-    )
-    assert (tmp_path / "r.md").read_text() == text
+    assert lines((Row("registers", "32", "32"),)) == ["No count and no value changed."]
+    assert lines((Row("registers", "32", "40"),)) == ["registers  32 -> 40"]
 
 
 @pytest.mark.slow
@@ -111,4 +96,4 @@ def test_the_commands_of_the_workflow_run_and_end_with_their_codes(tmp_path):
             assert done.returncode == (code if name == "check" else 0), name
         held = json.loads((tmp_path / "check.json").read_text())
         assert held["ok"] is (code == 0)
-    assert "| **wavefronts** |" in (tmp_path / "summary.md").read_text()
+    assert "| **wavefronts of shared memory** |" in (tmp_path / "summary.md").read_text()

@@ -43,9 +43,12 @@ namespace std { using ::simt_exit; using ::simt_say; using ::simt_clock; }
 
 // ---- memory: an allocation starts with NaN, as its values are undefined on a GPU ----
 // filled: the host wrote it by a call. number: of its content in the log, or -1. after: its hash after the last launch.
-struct SimtMemory { char* base; size_t bytes; bool filled; int number; uint64_t after; };
+// set: 1 + the byte of the last cudaMemset of all of it, if nothing has touched it since. -1 if the host may touch it.
+struct SimtMemory { char* base; size_t bytes; bool filled; int number; uint64_t after; int set; };
 inline std::vector<SimtMemory> simt_memory;
+inline void simt_touch(SimtMemory& m) { m.set = m.set < 0 ? -1 : 0; }
 inline int simt_failed;
+inline bool simt_hidden;  // whether a launch may reach memories that are none of its arguments
 typedef int cudaError_t;
 enum { cudaSuccess = 0, cudaErrorInvalidValue = 1, cudaErrorMemoryAllocation = 2, cudaErrorLaunchFailure = 719 };
 enum cudaMemcpyKind { cudaMemcpyHostToHost, cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost,
@@ -56,16 +59,18 @@ template <class T> cudaError_t cudaMalloc(T** p, size_t bytes) {
   char* const made = static_cast<char*>(aligned_alloc(256, (bytes + 511) / 256 * 256));
   if (!made) return cudaErrorMemoryAllocation;
   memset(made, 0xff, bytes);
-  simt_memory.push_back({made, bytes, false, -1, 0});
+  simt_memory.push_back({made, bytes, false, -1, 0, 0});
   *p = reinterpret_cast<T*>(made);
   return cudaSuccess;
 }
-template <class T> cudaError_t cudaMallocManaged(T** p, size_t bytes, unsigned = 1) { return cudaMalloc(p, bytes); }
+template <class T> cudaError_t cudaMallocManaged(T** p, size_t bytes, unsigned = 1) {
+  const cudaError_t failed = cudaMalloc(p, bytes);
+  if (!failed) simt_memory.back().set = -1;
+  return failed;
+}
 template <class T> cudaError_t cudaMallocHost(T** p, size_t bytes) { return *p = (T*)calloc(bytes, 1), cudaSuccess; }
 template <class T> cudaError_t cudaMallocAsync(T** p, size_t bytes, cudaStream_t) { return cudaMalloc(p, bytes); }
 template <class T> cudaError_t cudaHostAlloc(T** p, size_t bytes, unsigned) { return cudaMallocHost(p, bytes); }
-inline cudaError_t cudaFree(void*) { return simt_failed; }
-inline cudaError_t cudaFreeAsync(void*, cudaStream_t) { return simt_failed; }
 inline cudaError_t cudaFreeHost(void* p) { return free(p), cudaSuccess; }
 inline int simt_place(const void* p) {
   for (size_t n = 0; n < simt_memory.size(); ++n)
@@ -73,17 +78,32 @@ inline int simt_place(const void* p) {
       return n;
   return -1;
 }
-inline void simt_fill(void* p) { if (const int n = simt_place(p); n >= 0) simt_memory[n].filled = true; }
+inline void simt_fill(void* p) {
+  if (const int n = simt_place(p); n >= 0) simt_memory[n].filled = true, simt_touch(simt_memory[n]);
+}
+inline cudaError_t cudaFree(void* p) {  // a memory of a launch stays: another one at its place would be another memory
+  if (const int n = simt_place(p); n >= 0 && simt_memory[n].number < 0 && p == simt_memory[n].base)
+    free(p), simt_memory[n].base = nullptr, simt_memory[n].bytes = 0;
+  return simt_failed;
+}
+inline cudaError_t cudaFreeAsync(void* p, cudaStream_t) { return cudaFree(p); }
 inline cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind) { return memcpy(to, from,
     bytes), simt_fill(to), simt_failed; }
 inline cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind,
     cudaStream_t = 0) { return cudaMemcpy(to, from, bytes, kind); }
-inline cudaError_t cudaMemset(void* p, int value, size_t bytes) { return memset(p, value, bytes), simt_fill(p),
-    simt_failed; }
+inline cudaError_t cudaMemset(void* p, int value, size_t bytes) {
+  const int n = simt_place(p), set = n >= 0 && p == simt_memory[n].base && bytes >= simt_memory[n].bytes ? 1 +
+      (value & 255) : 0;
+  if (set && simt_memory[n].set == set && !simt_hidden) return simt_failed;  // programs clear a cache at each repeat
+  memset(p, value, bytes), simt_fill(p);
+  if (set && !simt_memory[n].set) simt_memory[n].set = set;
+  return simt_failed;
+}
 inline cudaError_t cudaMemsetAsync(void* p, int value, size_t bytes, cudaStream_t = 0) { return cudaMemset(p,
     value, bytes); }
 template <class T> cudaError_t cudaMemcpyToSymbol(T& to, const void* from, size_t bytes, size_t at = 0,
-    cudaMemcpyKind = cudaMemcpyDefault) { return memcpy((char*)&to + at, from, bytes), simt_failed; }
+    cudaMemcpyKind = cudaMemcpyDefault) { return memcpy((char*)&to + at, from, bytes), simt_hidden = true,
+    simt_failed; }
 template <class T> cudaError_t cudaMemcpyFromSymbol(void* to, const T& from, size_t bytes, size_t at = 0,
     cudaMemcpyKind = cudaMemcpyDefault) { return memcpy(to, (const char*)&from + at, bytes), simt_failed; }
 
@@ -139,7 +159,8 @@ inline FILE* simt_log() {
 // after
 // it the memories that it changed. A launch that changed nothing is not run again on the same content.
 enum : size_t { SIMT_KEPT = 3 << 20, SIMT_KEPT_ALL = 24 << 20, SIMT_LOGGED = 48 };  // bytes of contents, launches
-constexpr double SIMT_SECONDS = 20;  // of all launches. Later ones are noted and not run
+// The seconds of all launches. Later ones are noted and not run.
+inline const double SIMT_SECONDS = getenv("SIMT_SECONDS") ? atof(getenv("SIMT_SECONDS")) : 20;
 inline uint64_t simt_hash(const char* p, size_t bytes) {
   uint64_t sum = bytes, word = 0;
   for (size_t i = 0; i < bytes; i += 8) {
@@ -168,9 +189,12 @@ inline void simt_content(SimtMemory& m, const char* type) {
 }
 using SimtPlaces = std::vector<std::pair<int, const char*>>;  // a memory and the type of its pointer
 template <class T> void simt_places(SimtPlaces& found, T* p) {
-  if (const int n = simt_place((const void*)p); n >= 0) found.push_back({n, simt_type<T>()});
+  if (const int n = simt_place((const void*)p); n >= 0) simt_touch(simt_memory[n]),
+      found.push_back({n, simt_type<T>()});
 }
-template <class T> std::enable_if_t<!std::is_pointer<T>::value> simt_places(SimtPlaces&, T) {}
+template <class T> std::enable_if_t<!std::is_pointer<T>::value> simt_places(SimtPlaces&, T) {
+  simt_hidden |= !std::is_arithmetic<T>::value;
+}
 template <class T> std::string simt_said(T* p, bool) {
   char text[160];
   const int n = simt_place((const void*)p);
@@ -274,7 +298,7 @@ template <class... P> struct SimtLauncher {
     static void (*kernel)(P...);
     kernel = entry;
     std::vector<SimtBuffer> buffers;
-    for (const SimtMemory& m : simt_memory) buffers.push_back({m.base, m.bytes, "memory", 1});
+    for (const SimtMemory& m : simt_memory) if (m.bytes) buffers.push_back({m.base, m.bytes, "memory", 1});
     void* args[] = {&std::get<I>(values)..., nullptr};
     SimtRequest& r = simt_request;
     const dim3 &g = config.grid, &b = config.block;

@@ -16,7 +16,11 @@ from kernels.run import workers
 BUGS = story.bugs()
 
 
-@pytest.fixture(scope="module", params=BUGS)
+# tests/kernels/exercises/test_exercises.py asks the other bugs.
+SOME = [pytest.param(name, marks=[] if n % 2 else pytest.mark.slow) for n, name in enumerate(BUGS)]
+
+
+@pytest.fixture(scope="module", params=SOME)
 def page(request):
     return request.param, open_page(f"gallery?bug={request.param}")
 
@@ -92,7 +96,6 @@ def test_a_number_has_few_letters(value, text):
     assert twins.figure(value) == text
 
 
-def test_a_page_names_no_unknown_value():
-    for name in BUGS:
-        texts = [*texts_in(vars(open_page(f"gallery?bug={name}").stage))]
-        assert not [text for text in texts if "None" in text or "undefined" in text]
+def test_a_page_names_no_unknown_value(page):
+    texts = [*texts_in(vars(page[1].stage))]
+    assert texts and not [text for text in texts if "None" in text or "undefined" in text]

@@ -53,8 +53,15 @@ def test_kernels_are_accepted_by_their_logs_and_a_mask_that_shows_nothing_has_no
     assert costs.summary(costs.ledger(run)).endswith("no block is computed, and O is 0.")
 
 
-@pytest.mark.parametrize("name", LISTED)
-@pytest.mark.parametrize("fields", MASKS, ids=lambda fields: fields["mask"])
+def each_mask_of_one():
+    """Each mask with each kernel. Without -m slow, with one, another one for the next mask."""
+    for number, fields in enumerate(MASKS):
+        for turn, name in enumerate(LISTED):
+            marks = [] if turn == number % len(LISTED) else pytest.mark.slow
+            yield pytest.param(fields, name, id=f"{fields['mask']}-{name}", marks=marks)
+
+
+@pytest.mark.parametrize(("fields", "name"), each_mask_of_one())
 def test_every_entry_is_a_block_of_the_mask_and_its_scores_m_and_l_are_the_rows_own(name, fields):
     first = run_of(name, **fields)
     size = block_mask.room(first.request)
