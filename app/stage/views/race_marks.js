@@ -18,7 +18,6 @@ const PALE = 0.16; // of what is not made yet
 export function raceLayout({ width, height, em }) {
   const narrow = width < 700,
     half = width / 2,
-    below = half < 42 * em, // the chip's place: else beside the square
     pad = narrow ? 4 : 0.9 * em,
     big = narrow ? 1.1 * em : 1.3 * em, // the size of names
     bar = narrow
@@ -30,18 +29,19 @@ export function raceLayout({ width, height, em }) {
     corner = 2 * (strip + GAP), // from the strips' outer edge to the square
     sheet = 0.9 * strip, // P lies on S, a little to the right and down
     title = 2 * em,
-    aside = below ? 0 : 14 * em, // the chip and its words
-    side = Math.max(
-      4 * em,
-      Math.min(
-        half - 2 * pad - corner - sheet - (below ? 0 : aside + 1.5 * em),
-        room - title - corner - sheet - (below ? (narrow ? 8.2 : 7.6) : 0.8) * em,
-      ),
-    );
+    aside = 14 * em, // the chip and its words beside the square
+    across = half - 2 * pad - corner - sheet,
+    down = room - title - corner - sheet,
+    [under, beside] = [
+      Math.min(across, down - (narrow ? 8.2 : 7.6) * em),
+      Math.min(across - aside - 1.5 * em, down - 0.8 * em),
+    ],
+    below = narrow || under > beside, // the chip's place
+    side = Math.max(4 * em, below ? under : beside);
   return {
     ...{ width, height: top + room, em, half, narrow, big, bar, top, room, strip, corner, sheet, side, pad },
     ...{ title, aside, below },
-    free: Math.max(0, half - 2 * pad - corner - sheet - side - (below ? 0 : aside + 1.5 * em)), // of a half
+    free: Math.max(0, across - side - (below ? 0 : aside + 1.5 * em)), // of a half
   };
 }
 
