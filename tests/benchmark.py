@@ -79,7 +79,7 @@ MOVING = {
 HAND, STEPS = ".hands input[type=range]", ".clock input[type=range]"
 HANDS = {  # stop -> its step from 1, and what is dragged: its hand, or the steps where a hand only points or clicks
     "as_written": (1, HAND),
-    "levels": (6, HAND),
+    "levels": (7, HAND),
     "tiles": (1, STEPS),
     "one_pass": (7, ".bars > [role=slider]:last-of-type"),
     "banks": (5, HAND),

@@ -1,7 +1,7 @@
 """The picture `race`: attention that stores the scores against attention that keeps one tile.
 
-Bytes follow from the rule of app/stage/views/race_rule.js and are modelled. Times and memory are recorded: torch's
-unfused attention, its FlashAttention-2, and cuDNN.
+Bytes follow from the rule of app/stage/views/race_rule.js and are modelled. Times and memory are recorded: two
+products and a softmax of torch, and its FlashAttention-2.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,7 +19,7 @@ from kernels.recordings.tables import Provenance
 
 WORDS = Words.of(str(__package__), "race_words.toml")
 HEIGHT = 128  # queries of a tile of FlashAttention-2 at this head_dim. Other heights have no time.
-PEERS = {"sdpa_math": "unfused", "sdpa_flash": "flash", "sdpa_cudnn": "cudnn"}
+PEERS = {"unfused": "unfused", "sdpa_flash": "flash"}  # attention as written, and one that keeps a tile: 16 bits
 BEGIN, GROWN = 2048, 8192  # tokens of the race, and of its end
 PHASES = ("words", "begin", "scores", "weights", "output", "grown", "times", "hand")
 SHORT = ("words", "scores", "weights", "gone")  # of the start page
@@ -40,7 +40,7 @@ JOB: Job = {"batch": 4, "heads": 16, "dim": 128, "bytes": 2}
 class Raced(TypedDict):
     """The recorded figures of a length.
 
-    unfused, flash, cudnn: ms of one forward pass.
+    unfused, flash: ms of one forward pass.
     held: peak bytes of device memory of unfused and flash.
     """
 
@@ -48,7 +48,6 @@ class Raced(TypedDict):
     causal: bool
     unfused: float
     flash: float
-    cudnn: float
     held: list[float]
 
 
@@ -80,11 +79,9 @@ class RaceMeta(TypedDict):
 def view(phases: Sequence[str] = PHASES) -> stage.View:
     """The picture. Without recordings it has no times."""
     times, where = raced()
-    ratio = {t["tokens"]: t["unfused"] / t["flash"] for t in times if not t["causal"]}
-    held = next((t["held"][0] for t in times if t["tokens"] == GROWN and not t["causal"]), 0.0)
-    squares = 2 * GROWN * GROWN * JOB["batch"] * JOB["heads"] * JOB["bytes"]
-    names: Row = {"ratio": ratio, "begin": BEGIN, "grown": GROWN, "fewer": _fewer(BEGIN), "held": held / squares}
-    there = [phase for phase in phases if phase != "times" or GROWN in ratio]
+    ratio = next((t["unfused"] / t["flash"] for t in times if t["tokens"] == GROWN and not t["causal"]), 0.0)
+    names: Row = {"ratio": ratio, "begin": BEGIN, "grown": GROWN, "fewer": _fewer(BEGIN)}
+    there = [phase for phase in phases if phase != "times" or ratio]
     steps: list[Row] = [{"phase": phase, "tile": -1} for phase in there]
     place = {"device": where.device.removeprefix("NVIDIA "), "date": where.date} if where else {}
     meta: RaceMeta = {
@@ -92,7 +89,7 @@ def view(phases: Sequence[str] = PHASES) -> stage.View:
         "phases": there,
         "job": JOB,
         "height": HEIGHT,
-        "begin": BEGIN,
+        "begin": BEGIN if "grown" in phases else GROWN,  # the start page has one scale of bytes from its first step
         "grown": GROWN,
         "times": times,
         "parts": WORDS.table("parts"),
@@ -125,7 +122,7 @@ def _fewer(tokens: int) -> float:
 def raced() -> tuple[list[Raced], Provenance | None]:
     """The newest recorded times of JOB, by length and mask, and their source."""
     for made, where in tables.recorded("bench").values():
-        own = made[(made.status == "ok") & made.name.isin(PEERS) & (made.dtype == "float16")]
+        own = made[made.status.isin(tables.TIMED) & made.name.isin(PEERS) & (made.dtype == "float16")]
         own = own[(own.batch == JOB["batch"]) & (own.num_heads == JOB["heads"]) & (own.head_dim == JOB["dim"])]
         own = own[own.num_kv_heads == own.num_heads].drop_duplicates(["name", "seq_len", "causal"], keep="last")
         wide = own.pivot(index=["seq_len", "causal"], columns="name", values=["median_us", "peak_bytes"])
@@ -138,13 +135,12 @@ def raced() -> tuple[list[Raced], Provenance | None]:
 
 
 def _raced(key: tuple[float, bool], row: pd.Series) -> Raced:
-    unfused, flash, cudnn = (float(row["median_us", name]) / 1e3 for name in PEERS)
-    held = [float(row["peak_bytes", name]) for name in ("sdpa_math", "sdpa_flash")]
+    unfused, flash = (float(row["median_us", name]) / 1e3 for name in PEERS)
+    held = [float(row["peak_bytes", name]) for name in PEERS]
     return {
         "tokens": int(key[0]),
         "causal": bool(key[1]),
         "unfused": unfused,
         "flash": flash,
-        "cudnn": cudnn,
         "held": held,
     }

@@ -30,7 +30,7 @@ def test_a_memory_recedes_to_its_distance_and_its_number_needs_the_wait(visit):
 
 
 def test_more_data_spills_and_says_its_recorded_wait(visit):
-    page = visit(f"{PICTURE}&step=6")
+    page = visit(f"{PICTURE}&step=7")
     slider = page.locator(".hands input.wide")
     for place, said in (
         ("15", "192 KiB of data fits into L1: 43 cycles."),
@@ -43,7 +43,7 @@ def test_more_data_spills_and_says_its_recorded_wait(visit):
     slider.focus()
     page.keyboard.press("ArrowLeft")  # the key belongs to the slider
     expect(headline(page)).to_contain_text("384 MiB")
-    assert page.evaluate("window.clock.step") == 5
+    assert page.evaluate("window.clock.step") == 6
     expect(page.locator(".of-hand")).to_contain_text("Waits recorded on H100")
 
 
@@ -61,6 +61,15 @@ def test_without_motion_the_numbers_are_there_at_once(visit):
     page.keyboard.press("ArrowRight")
     page.wait_for_timeout(100)
     assert thing(page, 1)["x"] < before - 200
+
+
+def test_the_stairs_grow_by_themselves_at_the_last_step(visit):
+    page = visit(f"{PICTURE}&step=6")
+    slider = page.locator(".hands input.wide")
+    assert slider.input_value() == "0"
+    page.keyboard.press("ArrowRight")
+    expect(slider).to_have_value(slider.get_attribute("max"), timeout=10_000)
+    assert page.evaluate("window.clock.where('Where bytes live', { kind: 'size', size: 0 })")
 
 
 def test_another_height_of_a_tile_is_another_run_at_the_same_step(visit):

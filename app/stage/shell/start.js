@@ -43,21 +43,15 @@ export function makeStart(app) {
     element(
       'section',
       { class: 'alive' },
-      sentence,
-      element('div', { class: 'moving' }, host),
       element(
         'p',
-        { class: 'go' },
-        toggle,
-        begin,
-        element(
-          'span',
-          {},
-          `Warpglass runs real CUDA attention kernels and shows each step: ${stops.length} stops in ` +
-            `${inMinutes(course.minutes)}, one question in all of them. How do we get the same answer with fewer ` +
-            'trips to memory?',
-        ),
+        {},
+        `Attention on a GPU, one step at a time: real kernels, ${stops.length} stops, ${inMinutes(course.minutes)}. ` +
+          'How do we get the same answer with fewer trips to memory?',
       ),
+      sentence,
+      element('div', { class: 'moving' }, host),
+      element('p', { class: 'go' }, toggle, begin),
       from,
     ),
     element('section', {}, element('h2', {}, 'The course'), cards),
@@ -165,7 +159,7 @@ export function makeStart(app) {
     clock.load(frames);
     view?.unmount();
     view = module.default(host, picture, { ...stage.context(content), change() {} });
-    clock.set(clock.count - (still.matches ? 1 : 2), 'jump'); // where the left side has pulled away
+    clock.set(still.matches ? clock.count - 1 : 0, 'jump');
     host.dataset.alive = provenance?.label ?? '';
     if (provenance) from.replaceChildren(labelled(provenance.label), ` ${provenance.said}`);
     play(!still.matches);

@@ -1,5 +1,5 @@
 // A thread loads numbers from its memories. Each number needs its recorded wait, on one scale, so it moves evenly and no
-// figure moves. At the last step the reader makes the data larger, and it spills into a farther memory.
+// figure moves. At the last step the data grows by itself and spills into farther memories; then the reader sets it.
 import { calm, makeLoop } from '../core/follow.js';
 import { handView } from '../core/hand.js';
 import { button, element } from '../core/paint.js';
@@ -8,18 +8,21 @@ import { PLACES_KINDS, placesLayout, placesMarks } from './places_marks.js';
 
 const SLIDE = 450; // ms in which a memory moves to its distance
 const PACE = 2.4; // ms of a cycle
+const GROWS = 4000; // ms in which the data becomes as large as it can
 
 /** @type {Picture<memory_hierarchy.PlacesMeta>} */
 export default function (host, { meta }, context) {
   const { frames, levels, sizes } = meta,
     { clock } = context,
     HAND = frames.length - 1,
-    RACE = HAND - 1;
+    DATA = HAND - 1, // the first step with the reader's data
+    RACE = HAND - 2;
   let size = 0, // a place in sizes
     seen = 0, // the largest one so far
     touched = false,
     /** @type {{levels: number[], slides: boolean, begun: number} | null} levels: whose numbers are on their way */
-    motion = null;
+    motion = null,
+    /** @type {number | null} ms, since when the data grows by itself */ grows = null;
   /** @type {ReturnType<typeof placesLayout>} */ let at;
 
   // ---- motion ----
@@ -27,10 +30,16 @@ export default function (host, { meta }, context) {
   /** The cycles since the numbers left. */
   const since = () => (passed() - (motion?.slides ? SLIDE : 0)) / PACE;
   const loop = makeLoop(() => {
+    if (grows !== null) {
+      const share = calm() ? 1 : (performance.now() - grows) / GROWS;
+      size = seen = Math.min(sizes.length - 1, Math.max(0, Math.floor(share * sizes.length)));
+      if (share >= 1) grows = null;
+      speak();
+    }
     const ways = motion?.levels.map(n => (n < 0 ? sizes[size] : levels[n]).cycles) ?? [];
     if (calm() || since() >= Math.max(0, ...ways)) motion = null;
     view.draw();
-    return !!motion;
+    return !!motion || grows !== null;
   });
   /** Numbers leave these levels. -1: the reader's data. */
   function send(/** @type {number[]} */ from, slides = false) {
@@ -46,11 +55,11 @@ export default function (host, { meta }, context) {
       left = (/** @type {number} */ cycles) => (since() < 0 ? cycles : Math.max(0, cycles - since()));
     const away = levels.map(({ now }, n) => (now < step || !n ? 1 : now > step ? 0 : moves(n) ? slid : 1));
     return {
-      ...{ levels, sizes, away, seen, ruled: step >= levels[levels.length - 1].now },
+      ...{ levels, sizes, away, seen, l2: meta.l2, ruled: step >= levels[levels.length - 1].now },
       known: levels.map(({ now, cycles }, n) => now < step || (now === step && !(moves(n) && since() < cycles))),
       on: levels.map(({ cycles }, n) => (moves(n) && since() < cycles ? left(cycles) : null)),
-      home: step === HAND ? sizes[size].home : -1,
-      size: step === HAND ? size : -1,
+      home: step >= DATA ? sizes[size].home : -1,
+      size: step >= DATA ? size : -1,
       sent: moves(-1) ? left(sizes[size].cycles) : null,
     };
   }
@@ -61,17 +70,20 @@ export default function (host, { meta }, context) {
     amount.textContent = sizes[size].size;
     slider.value = size;
     slider.setAttribute('aria-valuetext', `${sizes[size].size} of data: ${sizes[size].wait}`);
-    controls.toggleAttribute('inert', clock.step !== HAND);
+    controls.toggleAttribute('inert', clock.step < DATA);
+    from.textContent = clock.step < DATA - 2 ? meta.recorded : `${meta.recorded} ${meta.scaled}`;
   }
   function change(/** @type {number} */ to) {
-    [size, seen, touched] = [to, Math.max(seen, to), true];
+    if (clock.step !== HAND) clock.set(HAND, 'jump');
+    [size, seen, touched, grows] = [to, Math.max(seen, to), true, null];
     speak();
     send([-1]);
   }
   const slider = element('input', {
       ...{ type: 'range', class: 'wide', min: 0, max: sizes.length - 1, step: 1, 'aria-label': 'amount of data' },
     }),
-    amount = element('b');
+    amount = element('b'),
+    from = element('span', { class: 'from' });
   slider.oninput = () => change(Number(slider.value));
   const controls = element(
     'div',
@@ -82,11 +94,15 @@ export default function (host, { meta }, context) {
 
   // ---- the canvas and the clock ----
   function arrive(/** @type {number} */ step, /** @type {string} */ why) {
-    [size, seen, touched, motion] = [0, 0, false, null];
+    [size, seen, touched, motion, grows] = [0, 0, false, null, null];
+    if (step === HAND) size = seen = why === 'jump' || calm() ? sizes.length - 1 : 0;
     speak();
     const fresh = levels.flatMap((_, n) => (isNew(n) ? [n] : []));
     if (why === 'jump' || calm()) view.draw();
-    else if (step === RACE) send(levels.flatMap(({ cycles }, n) => (cycles ? [n] : [])));
+    else if (step === HAND) {
+      grows = performance.now();
+      loop.wake();
+    } else if (step === RACE) send(levels.flatMap(({ cycles }, n) => (cycles ? [n] : [])));
     else if (fresh.length) send(fresh, true);
     else loop.wake();
   }
@@ -103,7 +119,7 @@ export default function (host, { meta }, context) {
   const view = handView(host, context, {
     frames,
     controls,
-    foot: [element('span', { class: 'from' }, meta.recorded)],
+    foot: [from],
     heard: { step: onStep, covers: onPoint, right: onRight },
     end: loop.stop,
     title: 'Where bytes live',
@@ -116,7 +132,7 @@ export default function (host, { meta }, context) {
     marks: (/** @type {{paint: Paint}} */ { paint }) => placesMarks(at, now(), paint),
     click: (/** @type {any} */ thing, /** @type {number} */ step) => {
       if (thing.kind === 'size') change(thing.size);
-      else if (thing.level && levels[thing.level].now < step && step !== HAND) send([thing.level]);
+      else if (thing.level && levels[thing.level].now < step && step < DATA) send([thing.level]);
       else return false;
     },
   });

@@ -2,7 +2,7 @@
 // far from the thread as its wait. Its square has the area of its bytes. Below, a bar for each amount of data is as long
 // as its wait, on the same axis.
 import { Marks } from '../core/kinds.js';
-import { smallText, widest } from '../core/paint.js';
+import { widest } from '../core/paint.js';
 
 const RING = 5; // pixels around a memory that is smaller than a pixel
 const TICK = 100; // cycles
@@ -15,7 +15,7 @@ export function placesLayout({ width, height, em }, levels) {
   const narrow = width < 600,
     big = narrow ? em : 1.2 * em, // the size of names
     row = (narrow ? 3 : 3.8) * em, // of a memory without a large square
-    axis = 1.9 * em,
+    axis = 2.1 * em,
     far = levels[levels.length - 1],
     top = (levels.length - 1) * row,
     side = Math.max(9 * em, Math.min(height - top - axis - 0.6 * em, 0.36 * width)),
@@ -42,6 +42,7 @@ export function placesLayout({ width, height, em }, levels) {
  * @property {number} home the level with the reader's data, or -1
  * @property {number} size its amount (a place in sizes), or -1
  * @property {number} seen the largest amount so far
+ * @property {memory_hierarchy.Ended} l2
  * @property {number | null} sent the way before the number of this data, in cycles
  * @property {boolean} ruled whether the axis is there
  */
@@ -58,10 +59,15 @@ export function placesMarks(at, now, paint) {
     for (let cycles = TICK; cycles < now.levels[last].cycles; cycles += TICK) {
       made.add(`tick ${cycles}`, 'line', [at.x(cycles), floor, 0, 5], { stroke: paint.text });
       if (!narrow || cycles % 300 === 0)
-        made.text(`tick is ${cycles}`, [at.x(cycles), floor + 1.4 * em], String(cycles), { align: 'center' });
+        made.text(`tick is ${cycles}`, [at.x(cycles), floor + 1.5 * em], String(cycles), {
+          align: 'center',
+          size: at.big,
+        });
     }
   if (now.ruled) {
-    made.text('axis is', [at.x(now.levels[last].cycles), floor + 1.4 * em], 'cycles of wait', { bold: true });
+    made.text('axis is', [at.x(now.levels[last].cycles), floor + 1.5 * em], 'cycles of wait', {
+      ...{ bold: true, size: at.big },
+    });
     made.add('axis', 'line', [from, floor, at.x(now.levels[last].cycles) - from, 0], { stroke: paint.text });
   }
   made.rect('thread', [0, 0, from, floor], { fill: paint.panel, stroke: paint.border });
@@ -156,7 +162,22 @@ function addSizes(made, at, now, paint) {
   if (!at.narrow)
     for (const [n, { bytes, size }] of now.sizes.entries())
       if (Number.isInteger(Math.log2(bytes / 1024) / 5))
-        made.text(`size ${n}`, [from - 0.3 * em, y(n) + 0.5 * em], size, { align: 'right', size: smallText(em) });
+        made.text(`size ${n}`, [from - 0.3 * em, y(n) + 0.5 * em], size, { align: 'right' });
+  const full = now.sizes.findIndex(({ bytes }) => bytes > now.l2.bytes); // the first that L2 cannot hold
+  if (now.seen >= full && full > 0) {
+    const end = at.x(now.l2.cycles);
+    made.add('full', 'line', [from, y(full), at.width - at.side - from, 0], {
+      stroke: paint.text,
+      dash: [6, 4],
+      width: 1.5,
+    });
+    made.add('full is', 'plate', [(from + end) / 2 - 4 * em, y(full) + 1.4 * em, em, 0], {
+      ...{ text: now.l2.full, align: 'left', fill: paint.text, light: paint.background },
+    });
+    const climbs = now.sizes.findIndex(({ bytes }) => bytes > now.l2.fits);
+    if (climbs < full && !at.narrow)
+      made.text('early', [at.width - at.side - 0.6 * em, y(climbs) - 0.5 * em], now.l2.early, { align: 'right' });
+  }
   const { cycles, size, wait } = now.sizes[now.size],
     middle = y(now.size) + pitch / 2,
     end = at.x(cycles),

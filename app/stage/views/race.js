@@ -1,11 +1,11 @@
 // Two ways of attention over one memory. Its steps move the bytes of one length. In the reader's hand, one slider sets
-// the tokens. Bytes follow from race_rule.js and are called modelled. A recorded figure stands only at its own length,
-// mask and height of a tile, and never moves.
+// the tokens, and one scale of bytes holds for all of them. Bytes follow from race_rule.js and are called modelled. A
+// recorded figure has its own length, mask and height of a tile, and never moves.
 import { calm, filled, Follower, makeLoop } from '../core/follow.js';
 import { handView } from '../core/hand.js';
 import { button, element, number } from '../core/paint.js';
 import { EASE } from '../core/tween.js';
-import { askingMarks, RACE_KINDS, raceLayout, raceMarks } from './race_marks.js';
+import { askingMarks, figureMarks, RACE_KINDS, raceLayout, raceMarks } from './race_marks.js';
 import { after, keysRead, placeOf, total, traffic } from './race_rule.js';
 
 const MOVE = 1800; // ms of a step of the race
@@ -42,7 +42,10 @@ export default function (host, { meta }, context) {
     asked = 1, // share of the words that have asked
     begun = -1e9, // ms, of the asking
     /** @type {{from: number, to: number, begun: number} | null} */ motion = null;
-  const drawn = new Follower(Math.log2(begin)); // of the tokens, on the slider's scale
+  const drawn = new Follower(Math.log2(begin)), // of the tokens, on the slider's scale
+    FULL = 1.04 * total(traffic(2 ** OCTAVES[1], meta.height, false, job).keep), // bytes: the right bar never ends
+    FIXED = begin === grown ? 0 : GROWN, // the first step with this scale
+    full = new Follower(Math.log2(FULL)); // of a whole bar, in log2 of bytes
   /** @type {ReturnType<typeof raceLayout>} */ let at;
 
   // ---- values ----
@@ -53,6 +56,7 @@ export default function (host, { meta }, context) {
     const [size, unit] = UNITS.find(([size]) => whole >= size) ?? UNITS[1];
     return (/** @type {number} */ bytes) => /** @type {[string, string]} */ ([three(bytes / size, whole / size), unit]);
   };
+  const amount = (/** @type {number} */ bytes) => `${three(bytes / 1e9)} GB`;
   /** The share of the left side's bytes at a step: after each of its stages. */
   function shareAt(/** @type {number} */ step) {
     const { store } = ways();
@@ -60,61 +64,99 @@ export default function (host, { meta }, context) {
       moved = total(store.slice(0, ended));
     return (ended && ended < store.length ? moved - 1 : moved) / total(store); // a stage rests in its last tile
   }
+  /** The scale of the bars: the race fills the left one, later one scale holds for all lengths. */
+  const fullAt = (/** @type {number} */ step) =>
+    step >= FIXED ? FULL : total(traffic(begin, meta.height, false, job).store);
+  const inGB = (/** @type {number} */ whole) => (/** @type {number} */ bytes) =>
+    /** @type {[string, string]} */ ([three(bytes / 1e9, Math.max(0.05, whole / 1e9)), 'GB']);
   function look() {
     const { store, keep } = ways(),
       whole = total(store),
-      sums = keysRead(chosen.tokens, chosen.height, chosen.causal),
       found = record() || null,
-      square = 2 * squareOf(),
-      amount = (/** @type {number} */ bytes) => `${three(bytes / 1e9)} GB`,
-      ms = (/** @type {number} */ value) => `${three(value)} ms`,
-      // S and P are stored once. What else torch holds is not measured apart.
-      parted = (/** @type {number} */ held, /** @type {number} */ one) =>
-        /** @type {import('./race_marks.js').Fact[]} */ ([
-          ['of it, S and P', (2 * one) / held, `2 × ${amount(one)}`, 0.6],
-          ['and other tensors', 1 - (2 * one) / held, amount(held - 2 * one), 0.6],
-        ]);
-    /** @type {import('./race_marks.js').Fact[][] | null} */
-    const facts = found && [
-      [
-        ['time, torch unfused', 1, ms(found.unfused)],
-        ['memory in use', 1, amount(found.held[0]), 0.6],
-        ...(chosen.causal
-          ? [/** @type {import('./race_marks.js').Fact} */ (['computes the grey half, too', -1, ''])]
-          : parted(found.held[0], square / 2)),
-      ],
-      [
-        ['time, FlashAttention-2', found.flash / found.unfused, ms(found.flash)],
-        ['memory in use', found.held[1] / found.held[0], amount(found.held[1]), 0.6],
-        ['time, cuDNN', found.cudnn / found.unfused, ms(found.cudnn)],
-      ],
-    ];
-    const why = fill(chosen.height === meta.height ? 'none' : 'none_height', {
-      tokens: number(chosen.tokens),
-      height: chosen.height,
-    });
-    const side = (/** @type {import('./race_rule.js').Moved[][]} */ stages) => {
+      rows = number(Math.ceil(chosen.tokens / chosen.height)),
+      told = clock.step === HAND && TIMES < HAND;
+    const side = (
+      /** @type {import('./race_rule.js').Moved[][]} */ stages,
+      /** @type {boolean} */ masks,
+      /** @type {string[]} */ lines,
+    ) => {
       const all = total(stages),
         bytes = Math.min(whole * share, all),
-        state = after(stages, bytes);
-      return { bytes, all, ...state, ...placeOf(sums, state.share), done: whole * share >= all - 0.5 };
+        state = after(stages, bytes),
+        place = placeOf(keysRead(chosen.tokens, chosen.height, masks), state.share),
+        done = whole * share >= all - 0.5,
+        again = masks ? `up to ${rows}` : rows,
+        reads = done
+          ? fill(rows === '1' ? 'once' : 'again', { again })
+          : fill(stages.length > 1 ? 'row' : 'band', { row: number(place.row + 1), again: rows });
+      const rule = done && !told && stages.length === 1 ? fill('bands', { height: chosen.height }) : '';
+      return {
+        bytes,
+        all,
+        ...state,
+        ...place,
+        done,
+        lines: [`*${reads}`, rule, ...lines],
+        brief: lines.length > 1 ? lines.slice(0, 1) : [`*${reads}`],
+      };
     };
+    const facts = (/** @type {number} */ ms, /** @type {number} */ held) => [`*${three(ms)} ms, ${amount(held)} held`];
+    const [left, right] = told
+      ? found
+        ? [facts(found.unfused, found.held[0]), [...facts(found.flash, found.held[1]), `~${meta.where}`]]
+        : [
+            [],
+            [
+              `~${fill(chosen.height === meta.height ? 'none' : 'none_height', { tokens: number(chosen.tokens), height: chosen.height })}`,
+            ],
+          ]
+      : [[], []];
     return {
-      ...{
-        whole,
-        tiles: sums.length - 1,
-        parts,
-        gone: words.gone,
-        heads: fill('heads', { heads: job.batch * job.heads }),
-        narrow: words.narrow,
-        shortly: words.short_narrow,
-        ends: /** @type {[string, string]} */ ([words.sofar, words.in_all]),
-        recorded: meta.where,
+      ...{ parts, first: begin, full: 2 ** full.value, says: inGB(whole) },
+      sides: [
+        side(store, false, [...left, ...(left.length ? [`~${words.bits}`] : [])]),
+        side(keep, chosen.causal, right),
+      ],
+      words: {
+        ...words,
+        heads: fill('heads', { heads: job.batch * job.heads, tokens: number(chosen.tokens) }),
+        first: fill('first', { tokens: number(begin) }),
+        left: fill('left', { tokens: number(chosen.tokens) }),
+        keeps: fill('keeps', { height: chosen.height }),
       },
-      facts: clock.step < TIMES ? null : (facts ?? [[[why, -1, '']], []]),
-      sides: [side(store), side(keep)],
-      says: saying(whole),
     };
+  }
+  /** The recorded figures of a length, one group for each quantity. */
+  function groups(/** @type {models.Raced} */ found) {
+    const { store, keep } = traffic(found.tokens, meta.height, found.causal, job),
+      square = total([store[0].filter(([tensor]) => tensor === 'S')]);
+    const group = (
+      /** @type {string} */ title,
+      /** @type {string} */ from,
+      /** @type {number[]} */ pair,
+      /** @type {(value: number) => string} */ says,
+      /** @type {string} */ fewer,
+      parts = {},
+    ) => ({
+      ...{ title, from, end: fill(fewer, { ratio: (pair[0] / pair[1]).toFixed(pair[0] / pair[1] < 20 ? 1 : 0) }) },
+      bars: pair.map((value, n) => ({
+        ...{ name: words[n ? 'keep' : 'store'], share: value / pair[0], value: says(value) },
+        ...(n ? {} : parts),
+      })),
+    });
+    return [
+      group(words.bytes, words.bytes_from, [total(store), total(keep)], amount, 'fewer'),
+      group(
+        words.time,
+        `${meta.where}, ${words.bits}`,
+        [found.unfused, found.flash],
+        value => `${three(value)} ms`,
+        'faster',
+      ),
+      group(words.memory, meta.where, found.held, amount, 'less', {
+        parts: ['S', 'P'].map(tensor => /** @type {[string, number]} */ ([tensor, square / found.held[0]])),
+      }),
+    ];
   }
 
   // ---- motion ----
@@ -124,16 +166,20 @@ export default function (host, { meta }, context) {
       share = motion.from + (motion.to - motion.from) * EASE.both(t);
       if (t === 1) motion = null;
     }
-    const glides = drawn.step(time, dragging ? seconds : seconds / 3);
+    const glides = [drawn, full].map(one => one.step(time, dragging ? seconds : seconds / 4)).some(Boolean);
     asked = calm() ? 1 : Math.min(1, (time - begun) / ASKING);
     view.draw();
     return !!motion || glides || asked < 1;
   });
+  function aim() {
+    drawn.aim(Math.log2(chosen.tokens));
+    full.aim(Math.log2(fullAt(clock.step)));
+  }
   function goTo(/** @type {number} */ to, /** @type {boolean} */ moves) {
     motion = moves && !calm() ? { from: share, to, begun: performance.now() } : null;
     if (!motion) share = to;
-    drawn.aim(Math.log2(chosen.tokens));
-    if (!moves) drawn.jump(Math.log2(chosen.tokens));
+    aim();
+    if (!moves) for (const one of [drawn, full]) one.jump(one.goal);
     loop.wake();
   }
 
@@ -177,7 +223,7 @@ export default function (host, { meta }, context) {
     chosen = { ...chosen, ...to };
     share = 1;
     motion = null;
-    drawn.aim(Math.log2(chosen.tokens));
+    aim();
     speak();
     loop.wake();
   }
@@ -213,7 +259,7 @@ export default function (host, { meta }, context) {
     change({ tokens: 2 ** whole() }); // recorded lengths are whole octaves
   };
   tokens.onkeydown = (/** @type {KeyboardEvent} */ event) => {
-    const way = { ArrowRight: 1, ArrowUp: 1, ArrowLeft: -1, ArrowDown: -1 }[event.key];
+    const way = { ArrowRight: 1, ArrowUp: 1, ArrowLeft: -1, ArrowDown: -1, Home: -99, End: 99 }[event.key];
     if (!way) return;
     event.preventDefault();
     change({ tokens: 2 ** Math.max(OCTAVES[0], Math.min(OCTAVES[1], Math.round(Math.log2(chosen.tokens)) + way)) });
@@ -252,10 +298,13 @@ export default function (host, { meta }, context) {
       at = raceLayout(size);
       return at.height;
     },
-    marks: (/** @type {{paint: Paint}} */ { paint }) =>
-      phases[clock.step] === 'words'
-        ? askingMarks(at, { asked, parts, words: meta.example, says: words.example })
-        : raceMarks(at, { ...chosen, ...look(), drawn: 2 ** drawn.value }, paint),
+    marks: (/** @type {{paint: Paint}} */ { paint }) => {
+      const figures = phases[clock.step] === 'times' && record();
+      if (phases[clock.step] === 'words')
+        return askingMarks(at, { asked, parts, words: meta.example, says: words.example });
+      if (figures) return figureMarks(at, groups(figures), paint);
+      return raceMarks(at, { ...chosen, ...look(), drawn: 2 ** drawn.value }, paint);
+    },
   });
   arrive(clock.step, 'jump');
   return view;

@@ -1,68 +1,84 @@
-// Two chips over one memory, as marks. It gets all values and computes places only. One scale at every length: a token
-// has the same pixels, so the tile stays as large as it was and the square runs off.
+// Two ways of attention over one memory, as marks. It gets all values and computes places only. Above, a bar of bytes for
+// each way, on one scale. Below, what each way keeps in memory, and its chip with one tile. More tokens zoom out: the
+// square of the first length becomes a cell of the new one.
 import { Marks } from '../core/kinds.js';
 import { COLOURS, smallText } from '../core/paint.js';
 
-const TILE_KEYS = 128; // keys of the tile under a chip, to the same scale as all else
+const TILE_KEYS = 128; // keys of a tile
+const LEAST = 512; // tokens that fill the square's place: fewer take less of it
 const GAP = 4; // between the strips
-const SHARED = ['K', 'V', 'Q', 'O']; // what both sides move
-const ORDER = [...SHARED, 'S', 'P'];
+const SHARED = ['K', 'V', 'Q', 'O']; // what both ways move
+const ORDER = ['S', 'P', ...SHARED];
 const FLOW = ['Q', 'K', 'S', 'P', 'V', 'O']; // as attention makes them
 const NAMES = ['Store the square', 'Keep one tile'];
-const FACTS = 4; // rows of recorded figures
 const TRIPS = { S: 'S out and back', P: 'P out and back' };
 const PALE = 0.16; // of what is not made yet
 
 /** @param {{width: number, height: number, em: number}} size */
 export function raceLayout({ width, height, em }) {
-  const half = width / 2,
-    narrow = width < 700,
-    big = narrow ? 1.4 * em : 1.9 * em,
-    bar = { y: narrow ? 3.3 * em : 1.25 * big, h: 1.6 * em },
-    top = bar.y + bar.h + 0.6 * em,
-    room = Math.max((narrow ? 20 : 15) * em, height - top),
-    line = 1.55 * em,
-    rows = room < 20 * em ? FACTS - 2 : room < 24 * em ? FACTS - 1 : FACTS,
-    card = { y: top + room - rows * line - 1.1 * em, h: rows * line + 0.7 * em, rows },
-    head = 1.9 * em + 2 * (1.45 * em + GAP), // above the square
-    across = Math.min(0.62 * half, half - 2 * (1.45 * em + GAP) - 2.6 * em), // next to the strips
-    side = Math.max(Math.min(across, card.y - top - head - 1.5 * em), 0.3 * room),
-    scale = side / 2048; // pixels of a token
+  const narrow = width < 700,
+    half = width / 2,
+    pad = narrow ? 4 : 0.9 * em,
+    big = narrow ? 1.1 * em : 1.3 * em, // the size of names
+    bar = narrow
+      ? { x: 0, w: width, y: 2.9 * em, h: 1.3 * em, pitch: 3 * em }
+      : { x: 11.5 * em, w: width - 21.5 * em, y: 1.6 * em, h: 1.7 * em, pitch: 2.2 * em },
+    top = bar.y + bar.pitch + bar.h + 0.7 * em,
+    room = Math.max((narrow ? 22 : 17) * em, height - top),
+    strip = 1.45 * em,
+    corner = 2 * (strip + GAP), // from the strips' outer edge to the square
+    sheet = 0.9 * strip, // P lies on S, a little to the right and down
+    title = 2 * em,
+    aside = 14 * em, // the chip and its words beside the square
+    across = half - 2 * pad - corner - sheet,
+    down = room - title - corner - sheet,
+    [under, beside] = [
+      Math.min(across, down - (narrow ? 8.2 : 7.6) * em),
+      Math.min(across - aside - 1.5 * em, down - 0.8 * em),
+    ],
+    below = narrow || under > beside, // the chip's place
+    side = Math.max(4 * em, below ? under : beside);
   return {
-    ...{ width, height: top + room, em, half, narrow, big, bar, card, line, top, scale },
-    strip: Math.max(1.45 * em, TILE_KEYS * scale),
-    pad: narrow ? 4 : 0.9 * em,
+    ...{ width, height: top + room, em, half, narrow, big, bar, top, room, strip, corner, sheet, side, pad },
+    ...{ title, aside, below },
+    free: Math.max(0, across - side - (below ? 0 : aside + 1.5 * em)), // of a half
   };
 }
 
 /** @typedef {ReturnType<typeof raceLayout>} Layout */
-/** @typedef {[name: string, share: number, value: string, alpha?: number]} Fact share: of the longest bar, -1 without a bar */
 /**
  * @typedef {object} Side
  * @property {number} bytes moved so far
  * @property {number} all
  * @property {Record<string, number>} parts
- * @property {number} stage of its stages, 0 for S, 1 for P, 2 for O; 3: all at once
+ * @property {number} stage of its stages, 0 for S, 1 for P, 2 for O
  * @property {number} row of tiles
  * @property {number} key first key of the tile
  * @property {boolean} done
+ * @property {string[]} lines beside its chip
+ * @property {string[]} brief the same, on a phone
  */
 /**
- * @param {Layout} at
- * @param {{tokens: number, drawn: number, height: number, causal: boolean, tiles: number, whole: number,
- *   sides: Side[], says: (bytes: number) => [string, string], parts: Record<string, string>,
- *   facts: Fact[][] | null, gone: string, heads: string, narrow: string, shortly: string, ends: [string, string],
- *   recorded: string}} now drawn: tokens on their way
- * @param {Paint} paint
+ * @typedef {object} Now
+ * @property {number} tokens
+ * @property {number} drawn tokens on their way
+ * @property {number} height of a tile
+ * @property {boolean} causal
+ * @property {number} full bytes of a whole bar
+ * @property {Side[]} sides
+ * @property {(bytes: number) => [string, string]} says
+ * @property {Record<string, string>} parts
+ * @property {number} first tokens of the square that becomes a cell
+ * @property {Record<string, string>} words
  */
+/** @type {(at: Layout, now: Now, paint: Paint) => import('../core/tween.js').Mark[]} */
 export function raceMarks(at, now, paint) {
   const made = new Marks(at.em);
+  made.text('bytes are', [at.bar.x, 0.95 * at.em, at.bar.w], now.words.heads);
+  now.sides.forEach((side, n) => addBar(made, at, now, side, n, paint));
   made.rect('memory', [0, at.top, at.width, at.height - at.top], { fill: paint.panel });
-  now.sides.forEach((side, n) => addSide(made, at, now, side, n, paint));
   made.add('border', 'line', [at.half, at.top, 0, at.height - at.top], { stroke: paint.border, width: 2 });
-  if (at.half > 36 * at.em)
-    made.text('memory is', [at.width - at.pad, at.top + 1.3 * at.em], 'memory', { align: 'right' });
-  if (now.facts) addFacts(made, at, now.facts, now.recorded, paint);
+  now.sides.forEach((side, n) => addMemory(made, at, now, side, n, paint));
   return made.list;
 }
 
@@ -146,318 +162,371 @@ export function askingMarks(at, { asked, parts, words, says }) {
   return made.list;
 }
 
-/** Recorded figures over the lower end of memory. @type {(made: Marks, at: Layout, facts: Fact[][], recorded: string, paint: Paint) => void} */
-function addFacts(made, at, facts, recorded, paint) {
-  const { em, card, half, pad, narrow, line } = at,
-    alone = !facts[1].length; // one sentence in place of figures
-  facts.forEach((rows, n) => {
-    if (!rows.length) return;
-    const inset = 0.7 * em,
-      left = n * half + pad,
-      wide = alone ? 2 * half - 2 * pad : half - 2 * pad;
-    made.rect(`card ${n}`, [left, card.y, wide, card.h], { fill: paint.background, stroke: paint.border });
-    if (n && !narrow)
-      made.text('recorded', [left + wide - inset, card.y + 0.35 * em + (card.rows - 0.28) * line], recorded, {
-        align: 'right',
-        size: smallText(em),
-      });
-    rows.slice(0, card.rows).forEach(([name, share, says, alpha = 1], row) => {
-      const y = card.y + 0.35 * em + (row + 0.72) * line,
-        from = left + inset + (narrow ? 0 : 11 * em),
-        most = left + wide - from - (narrow ? inset : 6.5 * em),
-        long = Math.max(2, share * most);
-      if (share >= 0)
-        made.rect(`time ${n} ${row}`, [from, y - 0.82 * em, long, 1.1 * em], {
-          ...{ fill: paint.text, alpha: narrow ? 0.3 * alpha : alpha },
-        });
-      made.text(`fact ${n} ${row}`, [alone ? half : left + inset, y + (alone ? line : 0)], name, {
-        align: alone ? 'center' : 'left',
-      });
-      made.text(`fact ${n} ${row} is`, [narrow ? left + wide - inset : from + long + 0.5 * em, y], says, {
-        ...{ bold: true, align: narrow ? 'right' : 'left' },
-        ...{ datum: { kind: 'fact', side: n, name }, tip: `${name}: ${says}` },
-      });
-    });
+/** The bytes of a way. @type {(made: Marks, at: Layout, now: Now, side: Side, n: number, paint: Paint) => void} */
+function addBar(made, at, now, side, n, paint) {
+  const { em, bar, big, narrow, width } = at,
+    y = bar.y + n * bar.pitch,
+    base = narrow ? y - 0.5 * em : y + 0.5 * bar.h + 0.36 * big,
+    value = now.says(side.bytes).join(' '),
+    ends = now.words[side.done ? 'in_all' : 'sofar'],
+    most = bar.w * Math.min(1, side.bytes / now.full);
+  made.text(`name ${n}`, [0, base], NAMES[n], { bold: true, size: big });
+  made.text(`moved ${n}`, [width, base], `${value} ${ends}`, {
+    ...{ bold: true, size: big, align: 'right', datum: { kind: 'moved', side: n } },
+    tip: `${value} asked of memory ${ends}, modelled`,
   });
-}
-
-/** @type {(made: Marks, at: Layout, now: Parameters<typeof raceMarks>[1], side: Side, n: number, paint: Paint) => void} */
-function addSide(made, at, now, side, n, paint) {
-  const left = n * at.half + at.pad,
-    wide = at.half - 2 * at.pad,
-    [value, unit] = now.says(side.bytes),
-    { em, bar, narrow } = at;
-  made.text(`name ${n}`, [left, 0.8 * at.big], NAMES[n], { bold: true, size: 0.75 * at.big });
-  const place = narrow ? [left, 0.8 * at.big + 1.6 * em] : [left + wide, 0.8 * at.big];
-  made.text(`moved ${n}`, [place[0], place[1]], `${value} ${unit} ${now.ends[side.done ? 1 : 0]}`, {
-    ...{ bold: true, size: narrow ? 1.25 * em : 0.85 * at.big, align: narrow ? 'left' : 'right' },
-    ...{
-      datum: { kind: 'moved', side: n },
-      tip: `${value} ${unit} asked of memory ${now.ends[side.done ? 1 : 0]}, modelled`,
-    },
-  });
-  if (n || at.half > 36 * em)
-    made.text(
-      `moved ${n} is`,
-      [narrow ? left + wide : left + wide - 10.6 * em, place[1]],
-      at.half > 42 * em ? now.heads : narrow ? now.shortly : now.narrow,
-      {
-        ...{ size: smallText(em), align: 'right' },
-      },
-    );
-  made.rect(`bar ${n}`, [left, bar.y, wide, bar.h], { fill: paint.panel });
-  let x = left;
+  made.rect(`bar ${n}`, [bar.x, y, bar.w, bar.h], { fill: paint.panel });
+  let { x } = bar;
   for (const tensor of ORDER) {
-    const w = (wide * side.parts[tensor]) / now.whole,
-      says = now.says(side.parts[tensor]).join(' ');
-    made.rect(`part ${n} ${tensor}`, [x, bar.y, w, bar.h], {
-      ...{
-        fill: COLOURS[tensor],
-        datum: { kind: 'part', side: n, tensor },
-        tip: `${tensor}: ${says} asked of memory, modelled`,
-      },
+    const w = Math.max(0, Math.min((bar.w * side.parts[tensor]) / now.full, bar.x + most - x)),
+      says = now.says(side.parts[tensor]).join(' '),
+      long = w > 8 * em && side.done ? (TRIPS[/** @type {'S'} */ (tensor)] ?? tensor) : tensor;
+    made.rect(`part ${n} ${tensor}`, [x, y, w, bar.h], {
+      ...{ fill: COLOURS[tensor], datum: { kind: 'part', side: n, tensor } },
+      tip: `${tensor}: ${says} asked of memory, modelled`,
     });
     if (w > 1.4 * em)
-      made.text(
-        `part ${n} ${tensor} is`,
-        [x + w / 2, bar.y + 1.15 * em],
-        w > 8 * em && side.done ? (TRIPS[/** @type {'S'} */ (tensor)] ?? tensor) : tensor,
-        {
-          ...{ bold: true, align: 'center', fill: '#fff' },
-        },
-      );
+      made.text(`part ${n} ${tensor} is`, [x + w / 2, y + bar.h / 2 + 0.36 * em], long, {
+        ...{ bold: true, align: 'center', fill: '#fff' },
+      });
     x += w;
   }
-  addMemory(made, at, now, side, n, paint);
+  if (side.bytes > 1.001 * now.full) made.add(`off ${n}`, 'off', [bar.x, y, bar.w, bar.h], { fill: paint.background });
 }
 
-/** @type {typeof addSide} */
+/** What a way has in memory, and its chip. @type {typeof addBar} */
 function addMemory(made, at, now, side, n, paint) {
-  const { strip, scale, em } = at,
-    corner = 2 * (strip + GAP), // from the strips' outer edge to the square
+  const { strip, em, corner, sheet, narrow, below, pad } = at,
+    scale = at.side / Math.max(LEAST, now.drawn),
     size = now.drawn * scale,
     stores = n === 0,
-    sheet = Math.min(strip + 6, 0.4 * size + 3), // P lies on S, a little to the right and down
-    left = n * at.half + Math.max(at.pad, (at.half - corner - size - sheet) / 2),
-    [x, y] = [left + corner, at.top + 1.9 * em + corner], // the square's corner
-    clip = [n * at.half, at.top, at.half, at.height - at.top],
+    left = n * at.half + pad + at.free / 2,
+    top = at.top + at.title,
+    [x, y] = [left + corner, top + corner], // the square's corner
     turn = stores ? side.stage : 3,
     shift = stores && turn > 0 ? sheet : 0,
-    tall = Math.min(size, now.height * scale),
+    band = now.height * scale,
+    tall = Math.min(size, band),
     wide = Math.min(size, TILE_KEYS * scale),
-    rows = side.done ? size : Math.min(size, side.row * now.height * scale),
+    rows = side.done ? size : Math.min(size, side.row * band),
     key = side.key * scale;
+  made.text(`title ${n}`, [left, at.top + 1.4 * em], stores ? now.words.left : now.words.right, { bold: true });
   const bar = (/** @type {string} */ tensor, /** @type {number[]} */ rect, alpha = 1) =>
     made.add(`strip ${n} ${tensor} ${alpha}`, 'strip', rect, {
-      ...{ fill: COLOURS[tensor], alpha, clip, em, tensor, text: now.parts[tensor] },
+      ...{ fill: COLOURS[tensor], alpha, em, tensor, text: now.parts[tensor] },
     });
   bar('K', [x, y - corner, size, strip]);
   bar('V', [x, y - strip - GAP, size, strip]);
   bar('Q', [x - corner, y, strip, size]);
-  if (turn < 2 || !rows) bar('O', [x - strip - GAP, y, strip, size], PALE);
-  else
-    made.rect(`pale ${n}`, [x - strip - GAP, y, strip, Math.min(size, at.height - y)], {
-      fill: COLOURS.O,
-      alpha: PALE,
-    });
+  bar('O', [x - strip - GAP, y, strip, size], PALE);
   bar('O', [x - strip - GAP, y, strip, turn >= 2 ? rows : 0]);
-  const common = { clip, size, em, causal: now.causal, line: paint.border, light: paint.background };
-  const end = now.facts ? at.card.y : at.height; // of the part of memory in sight
-  const inSight = [at.half - (x - n * at.half) - shift - wide - 1.5 * em, end - y - shift - tall - 1.6 * em],
-    top = side.done ? Math.min(size - tall, inSight[1]) : Math.min(side.row * now.height * scale, end - y - tall / 2),
-    across = side.done ? (size < 4 * em ? size + 1.6 * em : Math.min(size - wide, inSight[0])) : key,
-    [chipX, chipY] = [x + shift + across, y + shift + Math.max(0, top)],
-    chip = [chipX - 0.8 * em, chipY - 0.8 * em, chipX + wide + 0.8 * em, chipY + tall + 0.8 * em];
-  if (!stores)
+  const cell = now.drawn > 1.1 * now.first ? now.first * scale : 0; // the square of the first length
+  if (!stores) {
     made.add('empty', 'empty', [x, y, size, size], {
-      ...{ ...common, stroke: paint.text, end, text: side.done ? now.gone : '' },
+      ...{
+        band,
+        cell,
+        causal: now.causal,
+        line: paint.border,
+        stroke: paint.text,
+        em,
+        text: side.done ? now.words.gone : '',
+      },
     });
+    if (!side.done)
+      made.rect('band', [x, y + side.row * band, size, Math.min(band, size - side.row * band)], {
+        ...{ fill: COLOURS.S, alpha: 0.25 },
+      });
+  }
   for (const [tensor, from, all] of /** @type {[string, number, boolean][]} */ ([
     ['S', 0, turn > 0 || side.done],
     ['P', sheet, turn > 1 || side.done],
   ])) {
     if (!stores || (tensor === 'P' && turn === 0)) continue;
-    const whole = at.height - y - from;
     made.add(`ink ${tensor}`, 'ink', [x + from, y + from, size, size], {
-      ...{ ...common, tensor, fill: COLOURS[tensor], text: now.parts[tensor], tall, step: TILE_KEYS * scale },
-      ...{ rows: all ? size : rows, key: all ? 0 : key, end, covered: tensor === 'S' && turn > 0 ? sheet : 0 },
-      ...{ chip, screens: tensor === 'P' ? size / whole : 0, room: [at.half - (x - n * at.half) - from, whole] },
+      ...{ tensor, fill: COLOURS[tensor], text: now.parts[tensor], em, light: paint.background, band },
+      ...{ rows: all ? size : rows, key: all ? 0 : key, covered: tensor === 'S' && turn > 0 ? sheet : 0 },
+      ...{
+        causal: now.causal,
+        step: TILE_KEYS * scale,
+        cell: tensor === 'S' && turn > 0 ? 0 : cell,
+      },
     });
   }
-  const often = side.done || !side.row ? '' : `: ${side.row + 1} of ${now.tiles.toLocaleString('en')}`,
-    times = now.tiles === 1 ? 'once' : `${now.causal ? 'up to ' : ''}${now.tiles.toLocaleString('en')} times`,
-    which = turn === 3 || side.done ? 'K, V' : turn === 0 ? 'K' : 'V';
-  if (turn !== 1 || side.done)
-    made.text(
-      `again ${n}`,
-      [at.narrow ? left : x, y - corner - 0.5 * em],
-      side.done ? `K, V read ${times}` : `${which} read${often ? ' again' : ''}${often}`,
-      { bold: true },
+  const origin = stores && turn > 0 ? sheet : 0;
+  if (cell) {
+    made.rect(`first ${n}`, [x + origin, y + origin, cell, cell], { stroke: paint.text, width: 2.5 });
+    if (cell > 3.4 * em && !now.causal)
+      made.text(
+        `first ${n} is`,
+        [x + origin + cell / 2, y + origin + cell / 2 + 0.35 * em, cell - 4],
+        now.words.first,
+        {
+          ...{ bold: true, align: 'center', fill: stores ? '#fff' : paint.text },
+        },
+      );
+  }
+
+  // ---- the chip, and the tile in it ----
+  const big = below ? (narrow ? 3 : 4.4) * em : Math.min(8 * em, 0.4 * at.room),
+    chipX = below ? left + 0.9 * em : x + at.side + sheet + 2.4 * em,
+    chipY = below ? y + at.side + sheet + 1.9 * em : y - corner + 0.8 * em,
+    along = Math.max(0, Math.min(key, size - wide)),
+    tile = [x + shift + along, y + shift + Math.min(side.row * band, size - tall), wide, tall];
+  if (!side.done) {
+    const grown = Math.max(0, (0.7 * em - Math.min(wide, tall)) / 2);
+    made.rect(`tile ${n}`, [tile[0] - grown, tile[1] - grown, tile[2] + 2 * grown, tile[3] + 2 * grown], {
+      ...{ fill: COLOURS[stores && turn > 0 ? 'P' : 'S'], stroke: paint.text, width: 2.5 },
+    });
+    const ends = below
+      ? [
+          [tile[0], tile[1] + tall, chipX, chipY],
+          [tile[0] + wide, tile[1] + tall, chipX + big, chipY],
+        ]
+      : [
+          [tile[0] + wide, tile[1], chipX, chipY],
+          [tile[0] + wide, tile[1] + tall, chipX, chipY + big],
+        ];
+    ends.forEach(([x0, y0, x1, y1], end) =>
+      made.add(`lens ${n} ${end}`, 'line', [x0, y0, x1 - x0, y1 - y0], { stroke: paint.text, width: 1 }),
     );
-  made.add(`chip ${n}`, 'chip', [chipX, chipY, wide, tall], {
-    ...{ clip, turn, fill: paint.text, light: paint.background, pad: at.narrow ? 4 : 8, em, side: TILE_KEYS * scale },
-    text: side.done ? '' : ['writes S', 'reads S, writes P', 'reads P, writes O', 'keeps S and P'][turn],
+  }
+  made.add(`chip ${n}`, 'chip', [chipX, chipY, big, big], {
+    ...{ fill: paint.text, light: paint.background, em: 1.4 * em },
+    holds: side.done && stores ? [] : [['S'], ['S', 'P'], ['P'], ['S', 'P']][turn],
+  });
+  const from = below ? chipX + big + 0.8 * em : chipX - 0.4 * em,
+    beside = below ? n * at.half + at.half - pad - from : at.aside,
+    does = now.words[side.done ? (stores ? 'rests' : 'kept') : ['writes', 'weighs', 'mixes', 'keeps'][turn]],
+    lines = wrapped([does, ...(narrow ? side.brief : side.lines)], beside / (0.53 * em)),
+    start = below ? chipY + 0.4 * em : chipY + big + 1.9 * em;
+  lines.forEach((text, row) =>
+    made.text(`line ${n} ${row}`, [from, start + 1.4 * row * em, beside], text.said, {
+      ...{ bold: text.bold, ...(text.small ? { size: smallText(em) } : {}) },
+    }),
+  );
+}
+
+/**
+ * Lines of at most so many letters. The first and those with a `*` are bold, those with a `~` small.
+ * @type {(texts: string[], most: number) => {said: string, bold: boolean, small: boolean}[]}
+ */
+function wrapped(texts, most) {
+  return texts.filter(Boolean).flatMap((text, n) => {
+    const bold = !n || text[0] === '*',
+      small = text[0] === '~',
+      lines = [''];
+    for (const word of text.replace(/^[*~]/, '').split(' ')) {
+      const last = lines.length - 1;
+      if (lines[last] && lines[last].length + word.length >= most) lines.push(word);
+      else lines[last] = `${lines[last]} ${word}`.trim();
+    }
+    return lines.map(said => ({ said, bold, small }));
   });
 }
 
-/** Draws within the half of a side. @type {(g: any, clip: number[], draw: () => void) => void} */
-function within(g, clip, draw) {
-  g.save();
-  g.beginPath();
-  g.rect(...clip);
-  g.clip();
-  draw();
-  g.restore();
-}
-/** The triangle above the diagonal, or the one below it. @type {(g: any, x: number, y: number, size: number, upper: boolean) => void} */
-function triangle(g, x, y, size, upper) {
-  g.beginPath();
-  g.moveTo(x, y);
-  g.lineTo(x + (upper ? size : 0), y + (upper ? 0 : size));
-  g.lineTo(x + size, y + size);
-  g.closePath();
+/** @typedef {{name: string, share: number, value: string, fill?: string, parts?: [string, number][]}} Bar share: of the longest of its group */
+/**
+ * The recorded figures: for each quantity a bar of each way.
+ * @param {Layout} at
+ * @param {{title: string, from: string, bars: Bar[], end: string}[]} groups end: what the right one gains
+ * @param {Paint} paint
+ */
+export function figureMarks(at, groups, paint) {
+  const made = new Marks(at.em),
+    { em, width, height, narrow, big } = at,
+    tall = height / groups.length,
+    thick = Math.min(3.6 * em, (tall - 4.4 * em) / (narrow ? 3.4 : 2.3)),
+    from = narrow ? 0 : 13 * em,
+    most = width - from - (narrow ? 0 : 9 * em);
+  groups.forEach(({ title, from: source, bars, end }, n) => {
+    const top = n * tall + 0.6 * em;
+    made.text(`group ${n}`, [0, top + big], title, { bold: true, size: 1.15 * big });
+    made.text(`end ${n}`, [width, top + big], end, { bold: true, size: 1.15 * big, align: 'right' });
+    made.text(`source ${n}`, [narrow ? 0 : from, top + (narrow ? big + 1.4 * em : big)], source, {
+      size: narrow ? smallText(em) : em,
+    });
+    bars.forEach((bar, row) => {
+      const y = top + big + (narrow ? 1.9 : 0.7) * em + row * (thick + (narrow ? 1.5 * em : 0.35 * em)),
+        base = narrow ? y + em : y + thick / 2 + 0.36 * em,
+        up = narrow ? y + 1.3 * em : y,
+        long = Math.max(2, bar.share * most);
+      made.text(`bar ${n} ${row} of`, [0, base, narrow ? 0 : from - 0.6 * em], bar.name);
+      made.rect(`bar ${n} ${row}`, [from, up, long, thick], {
+        ...{ fill: row ? paint.primary : paint.text, alpha: row ? 1 : 0.55 },
+        ...{ datum: { kind: 'fact', side: row, name: title }, tip: `${title}, ${bar.name}: ${bar.value}` },
+      });
+      let x = from;
+      for (const [tensor, share] of bar.parts ?? []) {
+        made.rect(`bar ${n} ${row} ${tensor}`, [x, up, share * long, thick], { fill: COLOURS[tensor] });
+        if (share * long > 1.4 * em)
+          made.text(`bar ${n} ${row} ${tensor} is`, [x + (share * long) / 2, up + thick / 2 + 0.36 * em], tensor, {
+            ...{ bold: true, align: 'center', fill: '#fff' },
+          });
+        x += share * long;
+      }
+      made.text(`bar ${n} ${row} is`, narrow ? [width, base] : [from + long + 0.6 * em, base], bar.value, {
+        bold: true,
+        size: narrow ? em : big,
+        align: narrow ? 'right' : 'left',
+      });
+    });
+  });
+  return made.list;
 }
 
-/** What a causal mask leaves out. @type {(g: any, x: number, y: number, size: number, fill: string) => void} */
-function masked(g, x, y, size, fill) {
-  g.fillStyle = fill;
-  g.globalAlpha = 0.35;
-  triangle(g, x, y, size, true);
-  g.fill();
-  g.globalAlpha = 1;
+/** The triangle above the diagonal, hatched. @type {(g: any, x: number, y: number, size: number, fill: string, gap: number) => void} */
+function masked(g, x, y, size, fill, gap) {
+  g.save();
+  g.beginPath();
+  g.moveTo(x, y);
+  g.lineTo(x + size, y);
+  g.lineTo(x + size, y + size);
+  g.closePath();
+  g.clip();
+  g.strokeStyle = fill;
+  g.lineWidth = gap / 3;
+  g.beginPath();
+  for (let at = 0; at < 2 * size; at += gap) {
+    g.moveTo(x + at, y);
+    g.lineTo(x + at - size, y + size);
+  }
+  g.stroke();
+  g.restore();
 }
 
 /** @type {import('../core/kinds.js').Kinds} */
 export const RACE_KINDS = {
   // named in it, as far as its length allows; a name runs down an upright one
-  strip(g, { rect: [x, y, w, h], fill, alpha, clip, tensor, text, em }, paint) {
+  strip(g, { rect: [x, y, w, h], fill, alpha, tensor, text, em }, paint) {
+    if (w <= 0 || h <= 0) return;
     const upright = h > w,
-      seen = upright ? Math.min(h, clip[1] + clip[3] - y) : Math.min(w, clip[0] + clip[2] - x);
-    within(g, clip, () => {
-      g.fillStyle = fill;
-      g.fillRect(x, y, w, h);
-      g.globalAlpha = 1;
-      g.font = `600 ${em}px ${paint.font}`;
-      const names = [`${tensor} ${text}`, `${tensor} ${text.split(':')[0]}`, tensor],
-        name = names.find(one => g.measureText(one).width <= seen - 0.6 * em);
-      if (!name || Math.min(w, h) < em) return;
+      seen = Math.max(w, h);
+    g.save();
+    g.fillStyle = fill;
+    g.fillRect(x, y, w, h);
+    g.globalAlpha = 1;
+    g.font = `600 ${em}px ${paint.font}`;
+    const names = [`${tensor} ${text}`, `${tensor} ${text.split(':')[0]}`, tensor],
+      name = names.find(one => g.measureText(one).width <= seen - 0.6 * em);
+    if (name && Math.min(w, h) >= em) {
       g.fillStyle = alpha < 1 ? paint.text : '#fff';
       g.textAlign = 'left';
       g.translate(upright ? x + w / 2 - 0.34 * em : x + 0.3 * em, upright ? y + 0.3 * em : y + h / 2 + 0.36 * em);
       if (upright) g.rotate(Math.PI / 2);
       g.fillText(name, 0, 0);
-    });
+    }
+    g.restore();
   },
-  // where the square would be
-  empty(g, { rect: [x, y, size], clip, causal, line, stroke, text, end, em }, paint) {
-    within(g, clip, () => {
-      if (causal) masked(g, x, y, size, line);
-      g.strokeStyle = stroke;
-      g.lineWidth = 1.5;
-      g.setLineDash([3, 6]);
-      g.strokeRect(x, y, size, size);
-      g.setLineDash([]);
-      const wide = Math.min(size, clip[0] + clip[2] - x),
-        large = Math.min(1.7 * em, wide / (0.56 * text.length || 1));
-      if (large < 0.9 * em) return;
-      g.font = `600 ${large}px ${paint.font}`;
-      g.fillStyle = paint.text;
-      g.textAlign = 'center';
-      g.fillText(text, x + wide / 2, y + Math.min(size, end - y) / 2);
-    });
+  // a bar that goes on beyond its place
+  off(g, { rect: [x, y, w, h], fill }) {
+    g.fillStyle = fill;
+    for (let n = 1; n < 4; n++) {
+      const at = x + w - 0.7 * n * h;
+      g.beginPath();
+      g.moveTo(at, y);
+      g.lineTo(at + 0.18 * h, y);
+      g.lineTo(at + 0.5 * h, y + h / 2);
+      g.lineTo(at + 0.18 * h, y + h);
+      g.lineTo(at, y + h);
+      g.lineTo(at + 0.32 * h, y + h / 2);
+      g.fill();
+    }
+  },
+  // where the square would be: the bands of the tiles
+  empty(g, { rect: [x, y, size], band, cell, causal, line, stroke, text, em }, paint) {
+    if (causal) masked(g, x, y, size, line, 0.6 * em);
+    g.strokeStyle = stroke;
+    g.lineWidth = 0.6;
+    g.globalAlpha = 0.6;
+    g.beginPath();
+    for (let at = band; band > 3 && at < size - 1; at += band) {
+      g.moveTo(x, y + at);
+      g.lineTo(x + size, y + at);
+    }
+    g.stroke();
+    g.globalAlpha = 1;
+    g.lineWidth = 1.5;
+    g.setLineDash([3, 6]);
+    g.strokeRect(x, y, size, size);
+    g.setLineDash([]);
+    if (!text) return;
+    const large = Math.min(1.3 * em, (size - em) / (0.56 * text.length));
+    if (large < 0.9 * em) return;
+    g.font = `600 ${large}px ${paint.font}`;
+    const wide = g.measureText(text).width + em,
+      middle = y + (cell ? 0.75 : 0.5) * size;
+    g.fillStyle = paint.panel;
+    g.fillRect(x + size / 2 - wide / 2, middle - 1.1 * large, wide, 2 * large);
+    g.fillStyle = paint.text;
+    g.textAlign = 'center';
+    g.fillText(text, x + size / 2, middle + 0.3 * large);
   },
   // a stored matrix, as far as it is written
   ink(g, mark, paint) {
-    const { clip, causal, line, light, fill, rows, key, tall, step, screens, room, covered, end, em, tensor, text } =
-        mark,
-      { chip } = mark, // its left, top, right and bottom
+    const { causal, light, fill, rows, key, band, step, covered, em, tensor, text, cell } = mark,
       [x, y, size] = mark.rect;
-    within(g, clip, () => {
-      if (causal) {
-        masked(g, x, y, size, line);
-        triangle(g, x, y, size, false);
-        g.clip();
-      }
-      g.fillStyle = fill;
-      g.fillRect(x, y, size, rows);
-      if (key) g.fillRect(x, y + rows, key, Math.min(tall, size - rows));
-      g.fillStyle = light;
-      g.globalAlpha = 0.22;
-      const [wide, high] = [Math.min(size, room[0]), Math.min(rows, room[1])];
-      for (let at = step; at < wide; at += step) g.fillRect(x + at, y, 1, high);
-      if (tall > 4) for (let at = tall; at < high; at += tall) g.fillRect(x, y + at, wide, 1);
-      g.globalAlpha = 1;
-      const inner = Math.min(size, end - y) - (causal ? 0 : 0.1 * em), // in sight
-        name = text.split(':')[0];
-      if (inner < 3 * em || rows < 1.6 * em) return;
+    g.fillStyle = fill;
+    g.fillRect(x, y, size, rows);
+    if (key) g.fillRect(x, y + rows, key, Math.min(band, size - rows));
+    g.fillStyle = light;
+    g.globalAlpha = 0.22;
+    for (let at = step; step > 4 && at < size - 1; at += step) g.fillRect(x + at, y, 1, rows);
+    for (let at = band; band > 4 && at < rows; at += band) g.fillRect(x, y + at, size, 1);
+    g.globalAlpha = 0.9;
+    for (let at = cell; cell && at < size - 1; at += cell) {
+      g.fillRect(x + at - 1, y, 2, rows);
+      if (at < rows) g.fillRect(x, y + at - 1, size, 2);
+    }
+    g.globalAlpha = 1;
+    if (covered) {
+      if (size < 6 * em) return;
       g.fillStyle = '#fff';
-      g.font = `600 ${em}px ${paint.font}`;
-      if (covered) {
-        const whole = `${tensor} ${text}`;
-        g.textAlign = 'left';
-        if (causal) return g.fillText(tensor, x + 0.3 * em, y + inner / 2);
-        return g.fillText(
-          g.measureText(whole).width < wide - em ? whole : tensor,
-          x + 0.4 * em,
-          y + 0.5 * covered + 0.36 * em,
-        );
-      }
-      const large = Math.min(0.24 * inner, 6 * em),
-        across = causal ? 0.3 * Math.min(wide, inner) : wide / 2,
-        down = causal ? 0.72 * inner : inner / 2;
-      if (rows < down + 2 * em && rows < size) return;
-      if (!causal && chip[1] < y + down + 2 * em && chip[3] > y + down - large && chip[0] < x + across + 7 * em) return;
-      g.textAlign = 'center';
-      g.font = `600 ${large}px ${paint.font}`;
-      g.fillText(tensor, x + across, y + down);
-      g.font = `600 ${1.1 * em}px ${paint.font}`;
-      const fits = g.measureText(text).width < wide - em && !causal;
-      g.fillText(fits ? text : name, x + across, y + down + 1.5 * em, wide - 4);
-      if (screens > 1.1 && !causal && down + 4 * em < inner)
-        g.fillText('it goes on, far below', x + across, y + down + 3 * em, wide - 8);
-    });
-  },
-  // a chip over its tile, equal on both sides; what it holds has the colour of its tensor
-  chip(g, { rect: [x, y, w, h], clip, turn, fill, light, pad, em, side, text }, paint) {
-    within(g, clip, () => {
-      const box = side + 2 * pad,
-        [left, up] = [x + w / 2 - box / 2, y + h / 2 - box / 2];
-      g.fillStyle = fill;
-      for (let n = 1; n < 4; n++) {
-        g.fillRect(left + (box * n) / 4 - 1.5, up - 4, 3, box + 8);
-        g.fillRect(left - 4, up + (box * n) / 4 - 1.5, box + 8, 3);
-      }
-      g.beginPath();
-      g.roundRect(left, up, box, box, 5);
-      g.fill();
-      g.fillStyle = light;
-      g.beginPath();
-      g.roundRect(left + 2.5, up + 2.5, box - 5, box - 5, 3);
-      g.fill();
-      const tall = Math.max(2, Math.min(h, side)),
-        from = up + box / 2 - tall / 2,
-        holds = [['S'], ['S', 'P'], ['P'], ['S', 'P']][turn];
-      holds.forEach((tensor, n) => {
-        g.fillStyle = COLOURS[tensor];
-        g.fillRect(left + pad + (n * side) / holds.length, from, side / holds.length, tall);
-      });
-      if (!text) return;
-      g.font = `600 ${1.1 * em}px ${paint.font}`;
-      const room = g.measureText(text).width + em,
-        right = left + box + 8 + room < clip[0] + clip[2] - 4,
-        at = right
-          ? left + box + 8
-          : left - 8 - room > clip[0]
-            ? Math.min(left - 8, clip[0] + clip[2] - 4) - room
-            : Math.max(clip[0] + 2, clip[0] + clip[2] - room - 4),
-        middle = up + box / 2 + (right || left - 8 - room > clip[0] ? 0 : box / 2 + 1.2 * em);
-      g.fillStyle = light;
-      g.beginPath();
-      g.roundRect(at, middle - 0.9 * em, room, 1.8 * em, 6);
-      g.fill();
-      g.fillStyle = fill;
       g.textAlign = 'left';
-      g.fillText(text, at + em / 2, middle + 0.38 * em);
+      g.font = `600 ${em}px ${paint.font}`;
+      const whole = `${tensor} ${text}`;
+      g.fillText(g.measureText(whole).width < size - em ? whole : tensor, x + 0.4 * em, y + 0.5 * covered + 0.36 * em);
+      return;
+    }
+    if (causal) masked(g, x, y, size, light, 0.6 * em);
+    const large = Math.min(0.24 * size, 6 * em),
+      off = cell > 0.3 * size ? 0.75 : cell ? 0.625 : 0.5, // in a cell
+      across = (causal ? 0.3 : off) * size,
+      down = (causal ? 0.72 : off) * size;
+    if (size < 3 * em || (rows < down + 2 * em && rows < size)) return;
+    g.fillStyle = '#fff';
+    g.textAlign = 'center';
+    g.font = `600 ${large}px ${paint.font}`;
+    g.fillText(tensor, x + across, y + down);
+    g.font = `600 ${1.1 * em}px ${paint.font}`;
+    const fits = g.measureText(text).width < size - em && !causal && !cell;
+    g.fillText(fits ? text : text.split(':')[0], x + across, y + down + 1.5 * em, size - 4);
+  },
+  // a chip with the tile that it holds, in the colours of its tensors
+  chip(g, { rect: [x, y, w, h], fill, light, em, holds }, paint) {
+    g.fillStyle = fill;
+    const leg = 0.09 * w;
+    for (let n = 1; n < 6; n++) {
+      g.fillRect(x + (w * n) / 6 - 2, y - leg, 4, h + 2 * leg);
+      g.fillRect(x - leg, y + (h * n) / 6 - 2, w + 2 * leg, 4);
+    }
+    g.beginPath();
+    g.roundRect(x, y, w, h, 7);
+    g.fill();
+    g.fillStyle = light;
+    g.beginPath();
+    g.roundRect(x + 4, y + 4, w - 8, h - 8, 4);
+    g.fill();
+    const pad = 0.14 * w,
+      inner = w - 2 * pad;
+    holds.forEach((/** @type {string} */ tensor, /** @type {number} */ n) => {
+      const wide = inner / holds.length;
+      g.fillStyle = COLOURS[tensor];
+      g.fillRect(x + pad + n * wide, y + pad, wide - (n < holds.length - 1 ? 2 : 0), inner);
+      g.fillStyle = '#fff';
+      g.textAlign = 'center';
+      g.font = `600 ${em}px ${paint.font}`;
+      g.fillText(tensor, x + pad + (n + 0.5) * wide, y + h / 2 + 0.36 * em);
     });
   },
 };

@@ -2,8 +2,8 @@
 // trace of 03_flash.
 //
 // Both ways work on one tile of queries at a time. Both read Q once, K and V once for each tile of queries, and write O
-// once. The way that stores S also writes S, reads S, writes P and reads P. A causal mask leaves out the keys after a
-// tile's last query, and the scores above the diagonal.
+// once. The way that stores S also writes S, reads S, writes P and reads P. Under a causal mask, only the way that keeps a
+// tile leaves out the keys after a tile's last query. The other one makes the whole square, as torch's unfused attention.
 
 /** @typedef {{batch: number, heads: number, dim: number, bytes: number}} Job */
 /** @typedef {[tensor: string, kind: 'load' | 'store', bytes: number]} Moved */
@@ -30,8 +30,9 @@ export function keysRead(tokens, height, causal) {
 export function traffic(tokens, height, causal, { batch, heads, dim, bytes }) {
   const unit = batch * heads * bytes, // bytes of one number in every head
     matrix = unit * tokens * dim, // Q or O
-    again = unit * keysRead(tokens, height, causal).slice(-1)[0] * dim, // K or V, once for each tile
-    square = unit * (causal ? (tokens * (tokens + 1)) / 2 : tokens * tokens); // S or P
+    read = (/** @type {boolean} */ masked) => unit * keysRead(tokens, height, masked).slice(-1)[0] * dim, // K or V
+    [again, fewer] = [read(false), read(causal)],
+    square = unit * tokens * tokens; // S or P
   return {
     store: [
       [
@@ -52,8 +53,8 @@ export function traffic(tokens, height, causal, { batch, heads, dim, bytes }) {
     keep: [
       [
         ['Q', 'load', matrix],
-        ['K', 'load', again],
-        ['V', 'load', again],
+        ['K', 'load', fewer],
+        ['V', 'load', fewer],
         ['O', 'store', matrix],
       ],
     ],

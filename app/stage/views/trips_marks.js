@@ -1,5 +1,5 @@
-// The picture of a tile's trips, as marks: global memory on the left, the block's shared memory on the right, and two
-// bars of trips below, on one scale.
+// The picture of a tile's trips, as marks: global memory on the left, a block with its shared memory and registers on the
+// right, and two bars of trips below, on one scale.
 import { Marks } from '../core/kinds.js';
 import { blend, COLOURS, number, PALETTE, rgb } from '../core/paint.js';
 import { trips } from './trips_rule.js';
@@ -17,7 +17,8 @@ export function tripsLayout({ width, height, em }, tokens) {
     bar = (narrow ? 0.9 : 1.5) * em,
     pitch = bar + 2 * em,
     top = 3.2 * em, // the titles, and the name of K
-    words = (narrow ? 3.6 : 2.8) * em, // the names below, and the reuse
+    own = 1.7 * em, // the name of the registers
+    words = (narrow ? 3.6 : 2.8) * em + own, // the names below, and the reuse
     room = Math.max((narrow ? 14.5 : 8) * em, height - 2 * pitch - top - words),
     side = Math.min(room - band - gap, (width - least - 2 * (band + gap) - 2 * pad - 2) / 2),
     unit = Math.max(2, Math.floor((2 * side) / tokens) / 2),
@@ -29,8 +30,9 @@ export function tripsLayout({ width, height, em }, tokens) {
     end = far.y + grid;
   return {
     ...{ width, em, narrow, band, gap, grid, unit, far, near, bar, pitch, size, end },
-    chip: [left, top - 1.4 * em, size + 2 * pad, end - top + 1.4 * em + pad],
-    said: end + pad + (narrow ? 2.5 : 1.5) * em,
+    chip: [left, top - 1.4 * em, size + 2 * pad, end - top + 1.4 * em + pad + own],
+    own,
+    said: end + pad + own + (narrow ? 2.5 : 1.5) * em,
     meter: end + words,
     bottom: end + words + 2 * pitch,
   };
@@ -59,6 +61,14 @@ export function tripsMarks(at, { meta, phase, side }, paint) {
     scores = phase === 'next' || phase === 'all' || phase === 'hand',
     soft = blend(rgb(COLOURS.S), rgb(paint.background), 0.35);
 
+  // ---- the block: its shared memory around its registers ----
+  made.rect('chip', at.chip, { fill: paint.panel, stroke: paint.text, width: 1.5 });
+  const own = [near.x - 0.3 * em, near.y - 0.3 * em, grid + 0.6 * em, grid + 0.3 * em + at.own];
+  made.rect('registers', own, { fill: paint.background, stroke: paint.text, width: 1.5 });
+  made.text('registers are', [near.x + grid / 2, end + 1.2 * em, grid], narrow ? 'registers' : 'registers: S scores', {
+    ...{ bold: true, align: 'center' },
+  });
+
   // ---- strips: a query is a row, a key a column ----
   /** @param {{x: number, y: number}} place @param {string} tensor @param {number} n @param {number} size */
   const strip = (place, tensor, n, size) =>
@@ -84,10 +94,10 @@ export function tripsMarks(at, { meta, phase, side }, paint) {
       });
       if (!lit || alone) continue;
       const place = single ? n : n - first,
-        start = single ? 0 : (0.35 * place) / side;
+        start = single ? 0 : (0.5 * place) / side;
       made.rect(`near ${tensor} ${phase === 'hand' ? side : block} ${n}`, strip(near, tensor, place, cell), {
         ...{ fill: COLOURS[tensor], datum: { tensor, n, near: true }, tip: `${name} ${n}, a copy in shared memory` },
-        ...{ enter: { rect: strip(far, tensor, n, unit) }, ease: 'both', span: [start, start + 0.35], out: [0, 0.1] },
+        ...{ enter: { rect: strip(far, tensor, n, unit) }, ease: 'line', span: [start, start + 0.1], out: [0, 0.05] },
       });
     }
   // without a tile, each score of a key sends for it anew
@@ -118,12 +128,11 @@ export function tripsMarks(at, { meta, phase, side }, paint) {
     made.rect('one', [x - 1, y - 1, unit + 2, unit + 2], { fill: COLOURS.S, stroke: paint.text, width: 1.5 });
   }
   const rect = tileAt(row, column);
-  made.rect('where', rect, { stroke: paint.text, width: 2.5, ease: 'both', ...(single && { dash: [5, 4] }) });
+  made.rect('where', rect, { stroke: paint.text, width: 2.5, span: [0, 0.3], ...(single && { dash: [5, 4] }) });
   if (rect[2] > 5 * em && phase !== 'hand')
     made.text('where is', [rect[0] + rect[2] / 2, rect[1] + 0.7 * rect[3]], single ? 'a tile' : 'this tile', {
-      ...{ align: 'center', bold: true, ease: 'both' },
+      ...{ align: 'center', bold: true, span: [0, 0.3] },
     });
-  made.rect('chip', at.chip, { stroke: paint.text, width: 1.5 });
   const slot = [near.x, near.y, grid, grid];
   made.rect('tile', slot, { fill: paint.panel, stroke: paint.border });
   if (single) {
@@ -157,9 +166,7 @@ export function tripsMarks(at, { meta, phase, side }, paint) {
   made.text(
     'near is',
     [at.chip[0], 0.95 * em, at.chip[2]],
-    narrow
-      ? `Block ${block}: near`
-      : `Shared memory of block ${block}${phase === 'hand' ? '' : ` (${side * side} threads)`}: near`,
+    narrow ? `Block ${block}: near` : `Block ${block}${phase === 'hand' ? '' : ` (${side * side} threads)`}: near`,
     bold,
   );
   for (const [id, place] of Object.entries({ far, near })) {
@@ -175,6 +182,10 @@ export function tripsMarks(at, { meta, phase, side }, paint) {
     made.text(`${id} K`, [place.x, place.y - gap - band - 0.4 * em], 'K keys', bold);
     if (!narrow || id === 'far') made.text(`${id} Q`, [place.x - gap - band, q], 'Q queries', bold);
   }
+  if (!narrow && !alone && !single)
+    ['shared', 'memory'].forEach((text, n) =>
+      made.text(`shared ${n}`, [near.x - gap - band, near.y - gap - 0.62 * band + 1.3 * n * em], text, { bold: true }),
+    );
   const inside = scores && !narrow ? 'S scores, written to global memory' : 'S scores';
   made.text('S is', [far.x + (narrow ? grid : 0), end + 1.2 * em], inside, {
     ...{ bold: true, align: narrow ? 'right' : 'left' },

@@ -27,9 +27,10 @@ from kernels.build.occupancy import REGISTERS
 from kernels.measure.hierarchy import Measured
 
 WORDS = Words.of(str(__package__), "places.toml")
-STEPS = ("begin", "near", "l2", "far", "race", "hand")
+STEPS = ("begin", "near", "l2", "far", "race", "data", "hand")
 ON_SM, IN_GLOBAL = ("shared", "through_l1"), ("through_l1", "from_l2")
-LOADS = {"near": ON_SM, "l2": IN_GLOBAL, "far": IN_GLOBAL, "hand": IN_GLOBAL}  # step -> spaces. Else of all three
+# step -> spaces. Else of all three
+LOADS = {"near": ON_SM, **dict.fromkeys(("l2", "far", "data", "hand"), IN_GLOBAL)}
 WAITS = ("Shared memory", "L1 cache", "L2 cache", "Device memory")  # the levels with a wait, the nearest first
 HUES = ("grey", "green", "sky", "blue", "purple")  # of the registers and of these levels
 
@@ -87,16 +88,30 @@ class Size(TypedDict):
     said: str
 
 
+class Ended(TypedDict):
+    """The end of L2. fits: the most bytes with its wait. full, early: the end of its size and of its wait, in words."""
+
+    bytes: float
+    fits: int
+    cycles: float
+    full: str
+    early: str
+
+
 class PlacesMeta(TypedDict):
     """The fields of the view `places`.
 
     recorded: the source of the waits.
+    scaled: what is to scale, in words.
+    l2: its size, its wait, and words at the end of its size.
     """
 
     frames: list[Frame]
     levels: list[Level]
     sizes: list[Size]
     recorded: str
+    scaled: str
+    l2: Ended
 
 
 def view(measured: Measured, label: str, data: Names, lines: Mapping[str, str]) -> list[stage.View]:
@@ -113,10 +128,21 @@ def view(measured: Measured, label: str, data: Names, lines: Mapping[str, str]) 
         step: {lines[space]: 1 for space in LOADS.get(step, {*ON_SM, *IN_GLOBAL}) if space in lines} for step in STEPS
     }
     steps: list[Row] = [{"phase": step, "tile": -1, "lines": lit[step]} for step in STEPS]
+    sizes = sizes_of(table)
+    levels = levels_of(measured, cycles.to_dict(), ends)
+    l2 = next(level for level in levels if level["name"] == "L2 cache")
     meta: PlacesMeta = {
-        "frames": WORDS.frames(steps, data),
-        "levels": levels_of(measured, cycles.to_dict(), ends),
-        "sizes": sizes_of(table),
+        "frames": WORDS.frames(steps, {**data, "least": sizes[0]["size"]}),
+        "levels": levels,
+        "scaled": WORDS.say("scaled", {}),
+        "l2": {
+            "bytes": l2["bytes"],
+            "cycles": l2["cycles"],
+            "full": WORDS.say("full", {"size": l2["size"]}),
+            "fits": ends["L2 cache"],
+            "early": WORDS.say("early", {"fits": bytes_said(ends["L2 cache"]), "far_half": bool(far_half(table))}),
+        },
+        "sizes": sizes,
         "recorded": WORDS.say(
             "recorded", {"label": label, "device": stage.gpu_name(measured.device), "date": measured.date}
         ),

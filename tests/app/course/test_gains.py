@@ -30,7 +30,7 @@ def rows(of, /, **wanted):
         problem = json.loads(row["problem"]) if isinstance(row.get("problem"), str) else {}
         constants = dict(pair.split("=") for pair in str(row.get("settings", "")).split() if "=" in pair)
         values = {**problem, **row, **constants}
-        if all(values.get(name) == value for name, value in wanted.items()) and row.get("status", "ok") == "ok":
+        if all(values.get(name) == value for name, value in wanted.items()) and row.get("status", "ok") in tables.TIMED:
             found.append(row)
     assert found, wanted
     return found, where
@@ -60,7 +60,7 @@ def test_each_gain_of_a_stop_is_used(stop):
 
 def test_the_race_has_the_recorded_times_of_torch_without_and_with_fusion():
     fields = {"seq_len": 8192, "batch": 4, "num_heads": 16, "head_dim": 128, "dtype": "float16"}
-    ratio = time("sdpa_math", **fields) / time("sdpa_flash", **fields)
+    ratio = time("unfused", **fields) / time("sdpa_flash", **fields)
     assert f"{ratio:.3g} times faster" in gains.told(STOPS["as_written"], current()).wins
 
 

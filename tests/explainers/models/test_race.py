@@ -29,14 +29,14 @@ def test_the_way_that_keeps_a_tile_moves_the_bytes_of_the_trace(height):
             assert own[tensor, kind] == moved, (tokens, height, causal, tensor)
 
 
-def test_the_square_is_read_and_written_twice():
+def test_the_square_is_read_and_written_twice_and_whole_under_a_mask():
     job = {"batch": 4, "heads": 16, "dim": 128, "bytes": 2}
     for (tokens, _, causal), found in zip(CASES, applied("traffic", [[*case, job] for case in CASES]), strict=True):
-        pairs = tokens * (tokens + 1) // 2 if causal else tokens * tokens
         moved = [each for stage in found["store"] for each in stage]
-        assert [bytes for tensor, _, bytes in moved if tensor in "SP"] == [64 * 2 * pairs] * 4
+        assert [bytes for tensor, _, bytes in moved if tensor in "SP"] == [64 * 2 * tokens * tokens] * 4
         shared = {(t, kind): bytes for t, kind, bytes in moved if t in "QKVO"}
-        assert shared == {(t, kind): bytes for t, kind, bytes in found["keep"][0]}
+        kept = {(t, kind): bytes for t, kind, bytes in found["keep"][0]}
+        assert shared == kept if not causal else all(shared[key] >= kept[key] for key in kept)
 
 
 def test_the_sentence_has_the_factor_of_the_rule():
@@ -69,15 +69,13 @@ def test_the_questions_come_before_the_steps_that_answer_them():
     assert steps == {"crossings": race.PHASES.index("weights") - 1, "square": race.PHASES.index("grown") - 1}
 
 
-def test_unfused_attention_holds_more_than_twice_both_squares():
-    """The stop says so, next to a time that gains more than the bytes of the rule."""
-    grown = next(one for one in race.raced()[0] if one["tokens"] == race.GROWN and not one["causal"])
-    both = 2 * race.JOB["batch"] * race.JOB["heads"] * race.JOB["bytes"] * race.GROWN**2
-    assert f"holds {grown['held'][0] / both:.1f} times the bytes of S and P" in frame_of("times")["details"]
+def test_nearly_all_the_memory_of_attention_as_written_is_both_squares():
+    """The stop says so, and the picture draws them in it."""
     job = race.JOB
-    for one in race.raced()[0]:
+    grown = [one for one in race.raced()[0] if one["tokens"] == race.GROWN]
+    for one in grown:
         squares = 2 * job["batch"] * job["heads"] * job["bytes"] * one["tokens"] ** 2
-        assert one["held"][0] > 2 * squares or one["tokens"] < race.BEGIN, one
+        assert len(grown) == 2 and 0.95 < squares / one["held"][0] < 1
 
 
 def frame_of(phase):
