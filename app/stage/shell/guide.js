@@ -135,7 +135,14 @@ export function makeGuide(app) {
   // Whether the step that the open question of the course asks about is still ahead, in this picture.
   const isEarly = () => {
     const question = questions[at];
-    if (!question || !stop?.number || isDone(question) || isPolled() || (question.view || stop?.picture) !== stage.picture) return false;
+    if (
+      !question ||
+      !stop?.number ||
+      isDone(question) ||
+      isPolled() ||
+      (question.view || stop?.picture) !== stage.picture
+    )
+      return false;
     return clock.step < question.step;
   };
   const draw = (past = false) => {
@@ -194,7 +201,7 @@ export function makeGuide(app) {
           class: known ? 'quiet' : '',
         }),
       );
-    if (at + 1 < questions.length && !early)
+    if (at + 1 < questions.length)
       offer(
         'Next question',
         at + 1,
