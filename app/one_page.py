@@ -104,7 +104,7 @@ def of_link(link: str) -> str:
 
 
 def of_request(path: str, request: Request, params: Mapping[str, str]) -> str:
-    """The HTML of a page that shows a request, of a kernel of the catalogue or of any other file. Runs it as the page does.
+    """The HTML of a page that shows a request, of any kernel. Runs it as the page does.
 
     params: further parameters of the link.
     Raises as of_link, and ProblemError for a page that cannot show the request."""
@@ -117,9 +117,10 @@ def of_request(path: str, request: Request, params: Mapping[str, str]) -> str:
     chosen = asking.translated(page, {"kernel": kernel.name, "backend": request.backend, **texts})
     taken = page.choices(read_link(page, chosen)[0])
     text, subject = _of_subject(story, {n: t for n, t in chosen.items() if n in taken or n == "kernel"} | params, known)
-    asked = kernel.files, request.identity
-    if asked not in [(one.kernel.files, one.identity) for one in requests_in(subject)]:
-        raise ProblemError(f"{story.title} has no choice for each field and constant of this run. Try any_kernel.")
+    builds = [Request(subject.kernel, subject.problem, subject.settings)] if hasattr(subject, "settings") else []
+    shown = [one.identity for one in requests_in(subject) or builds if one.kernel.files == kernel.files]
+    if request.identity not in shown:
+        raise ProblemError(f"{story.title} cannot show these values of the fields and constants. Try any_kernel.")
     return text
 
 

@@ -17,10 +17,9 @@ from kernels.core.tensors import Role
 from kernels.errors import CannotRun
 from kernels.run import execute, options, results, workers
 from kernels.run.counting import DROPPED, TIME_LIMIT
+from kernels.run.plain import launches
 from kernels.trace.memory.traced import requests
-
-PLACE = ["file", "line", "kind", "space", "tensor"]
-COUNTS = ["requests", "wavefronts", "conflicts", "sectors", "bytes"]
+from warpglass import difference
 
 
 def run(kernel: str, backend: str = "auto", **fields: object) -> "Run":
@@ -90,23 +89,30 @@ class Run:
 
     @property
     def counts(self) -> dict[str, int]:
-        """The totals of by_line: requests of warps, wavefronts and conflicts of shared memory, sectors and used bytes of
-        global memory.
+        """The totals of by_line.
+
+        requests: of warps.
+        wavefronts, conflicts: of shared memory.
+        sectors, bytes: of global memory. Only used bytes count.
 
         >>> import warpglass as wg
         >>> wg.run("lab_columns", backend="cpu").counts["conflicts"]
         992
         """
         named = self._lines.rename(columns={"bytes_used": "bytes"})
-        return {name: int(named[name].sum()) for name in COUNTS}
+        return {name: int(named[name].sum()) for name in difference.COUNTS}
 
     def diff(self, other: "Run") -> pd.DataFrame:
-        """The counts of two runs, next to each other.
+        """The counts of two runs, next to each other, and their outputs.
 
-        Columns: file, line, kind, space and tensor of an access; count (a key of counts); this and other, its value in
-        both runs, 0 without the line; and difference, other - this. A row of kind output has the largest absolute value
-        of each run, and the largest absolute difference of two elements. It is NaN for a missing output, and for two
-        shapes.
+        Columns:
+            file, line: of an access in this run. line is missing for a line that only the other kernel has.
+            other_line: its line in the other kernel. Lines of two versions of a file pair by their text.
+            kind, space, tensor: of the access.
+            count: a key of counts. Counts of 0 in both runs are left out.
+            this, other, difference: both values, and other - this.
+        A row of kind output has the largest absolute value of each run, and the largest absolute difference of two
+        elements. It is NaN for a missing output, and for two shapes.
 
         >>> import warpglass as wg
         >>> one, two = (wg.run("lab_columns", backend="cpu", PAD=pad) for pad in (0, 1))
@@ -114,14 +120,9 @@ class Run:
         >>> rows[(rows["count"] == "conflicts") & (rows.difference != 0)].difference.tolist()
         [-992.0]
         """
-        both = pd.concat([_long(self, "this"), _long(other, "other")])
-        counted = both.pivot_table(index=[*PLACE, "count"], columns="run", values="value", aggfunc="sum", fill_value=0)
-        counted = counted.reindex(columns=["this", "other"], fill_value=0).reset_index().rename_axis(columns=None)
-        counted["count"] = pd.Categorical(counted["count"], COUNTS)
-        counted = counted.sort_values([*PLACE, "count"]).astype({"count": str, "this": float, "other": float})
-        compared = [_compared(name, self, other) for name in {**self.outputs, **other.outputs}]
-        rows = [counted.assign(difference=counted.other - counted.this), pd.DataFrame(compared)]
-        return pd.concat(rows, ignore_index=True)
+        places = difference.in_this(self.result.request.kernel, other.result.request.kernel)
+        counted = difference.of_lines(self._lines, other._lines, places)
+        return pd.concat([counted, difference.of_outputs(self.outputs, other.outputs)], ignore_index=True)
 
     def story(self, path: str, step: int = 1, picture: str = "", **choices: object) -> "Story":
         """A page of the app that shows this run, step by step. Runs the kernel again, as the page does.
@@ -152,7 +153,7 @@ class Run:
         counted = [f"{value:,} {name}" for name, value in self.counts.items()]
         label = f"{self.result.provenance} on {self.result.device}"
         said = f"{request.kernel.name} at {request.problem.size}, {label}: {', '.join(errors) or 'no truth'}"
-        return f"{said}\n{request.plan.item} 1: {', '.join(counted)}"
+        return "\n".join([said, f"{request.plan.item} 1: {', '.join(counted)}", *launches.errors(self.result.faults)])
 
 
 @dataclass(frozen=True, repr=False)
@@ -186,19 +187,3 @@ def _text(value: object) -> str:
     if isinstance(value, list):
         value = tuple(tuple(row) if isinstance(row, list) else row for row in value)
     return write_value(value) if isinstance(value, (bool, tuple)) else str(value)
-
-
-def _long(one: Run, name: str) -> pd.DataFrame:
-    """A row for each line and count of by_line, with the columns count, value and run."""
-    lines = one.by_line().rename(columns={"bytes_used": "bytes"})
-    return lines.melt(PLACE, COUNTS, "count", "value").assign(run=name)
-
-
-def _compared(name: str, one: Run, other: Run) -> dict[str, object]:
-    """The row of diff for an output."""
-    a, b = (run.outputs.get(name, np.full(0, np.nan)).astype(np.float64) for run in (one, other))
-    this, that = (float(np.abs(array).max()) if array.size else np.nan for array in (a, b))
-    largest = float(np.abs(a - b).max()) if a.shape == b.shape and a.size else np.nan
-    place = {"file": "", "line": 0, "kind": "output", "space": "", "tensor": name}
-    return {**place, "count": "largest value", "this": this, "other": that, "difference": largest}
-
