@@ -22,10 +22,11 @@ from app.parts.story import Story
 from app.store import vega
 from app.stories import STORIES
 from app.web import asking, modules
+from explainers.stories.occupancy import story as occupancy
+from explainers.stories.source import story as source
 from explainers.story import encoding
 from explainers.story.glossary import LABELS
 from kernels.catalog import Catalog, current
-from kernels.core.fields import fields_of, write_value
 from kernels.core.request import Request
 from kernels.errors import ProblemError, WarpglassError
 from kernels.run import workers
@@ -112,14 +113,15 @@ def of_request(path: str, request: Request, params: Mapping[str, str]) -> str:
     if kernel.name not in known.kernels or known.kernels[kernel.name].files != kernel.files:
         known = replace(known, kernels={**known.kernels, kernel.name: kernel})
     page = story.page(known)
-    fields = {name: getattr(request.problem, name) for name in fields_of(type(request.problem))}
-    texts = {name: write_value(value) for name, value in {**fields, **request.constants}.items()}
+    texts = request.problem.texts() | {name: str(value) for name, value in request.constants.items()}
     chosen = asking.translated(page, {"kernel": kernel.name, "backend": request.backend, **texts})
     taken = page.choices(read_link(page, chosen)[0])
-    text, subject = _of_subject(story, {n: t for n, t in chosen.items() if n in taken or n == "kernel"} | params, known)
-    builds = [Request(subject.kernel, subject.problem, subject.settings)] if hasattr(subject, "settings") else []
-    shown = [one.identity for one in requests_in(subject) or builds if one.kernel.files == kernel.files]
-    if request.identity not in shown:
+    own = {name: text for name, text in chosen.items() if name in taken or name == "kernel"}
+    text, subject = _of_subject(story, {**own, **params}, known)
+    shown = requests_in(subject)
+    if isinstance(subject, (occupancy.Build, source.Build)):
+        shown = [Request(subject.kernel, subject.problem, subject.settings)]
+    if request.identity not in [one.identity for one in shown if one.kernel.files == kernel.files]:
         raise ProblemError(f"{story.title} cannot show these values of the fields and constants. Try any_kernel.")
     return text
 
