@@ -1,6 +1,6 @@
 """One moment as one file that steps without a server and asks for nothing: python -m app.one_page LINK FILE.html
 
-A link is what the address bar has after the host, such as "tiling?kernel=02_tiled&step=3". The file holds the stage,
+A link is what the address bar has after the host, such as "tiling?kernel=KERNEL&step=3". The file holds the stage,
 the bundle of that moment, and the charts' script if its pictures are charts.
 """
 
@@ -164,7 +164,7 @@ def _theme() -> str:
 
 def main(words: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m app.one_page", description="Writes one moment as one file.")
-    parser.add_argument("link", help='what the address bar has after the host, such as "tiling?kernel=02_tiled&step=3"')
+    parser.add_argument("link", help='what the address bar has after the host, such as "tiling?kernel=KERNEL&step=3"')
     parser.add_argument("file", type=Path)
     args = parser.parse_args(words)
     try:

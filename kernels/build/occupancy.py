@@ -93,7 +93,7 @@ class Occupancy:
         return tuple(name for name, count in self.limits.items() if count == self.blocks)
 
     def lacks(self, arch: str) -> str:
-        """What a block needs and an SM of the architecture does not have, or "" if the SM holds a block."""
+        """The need of a block that no SM of the architecture meets, or "" if the SM holds a block."""
         if not self.limits["shared memory"]:
             allowed = machine(arch).shared_bytes_per_block
             return f"{self.shared_bytes:,} bytes of shared memory per block, and {arch} allows {allowed:,}"
@@ -159,7 +159,7 @@ class Cure(NamedTuple):
 
 
 def cures(threads: int, registers: int, shared_bytes: int, machine: Machine) -> list[Cure]:
-    """What would fit more blocks, each alone: fewer registers of a thread, or fewer shared bytes of a block."""
+    """Changes that fit more blocks, each alone: fewer registers of a thread, or fewer shared bytes of a block."""
     now = min(limits(threads, registers, shared_bytes, machine).values())
     unit = machine.unit
     by_need = {

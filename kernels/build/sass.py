@@ -1,4 +1,4 @@
-"""The machine code of a cubin: its size, and nvdisasm's text of it."""
+"""The machine code of a cubin: its size and its text by nvdisasm."""
 
 import os
 import re

@@ -79,7 +79,7 @@ def _of_shared(body: str, number: Callable[[str], str | None]) -> str:
 
 
 def _of_a_row(body: str, number: Callable[[str], str | None]) -> str:
-    """The length of a row of memory, if each thread has one element of it: row * LENGTH + threadIdx.x, in no loop."""
+    """The length of a row of memory, whose elements have a thread each: row * LENGTH + threadIdx.x, in no loop."""
     names = re.findall(r"(?<!\()(?:\bint\s+|,\s*)(\w+)\s*=\s*threadIdx\.x\s*[;,]", body)
     for one in (*names, r"threadIdx\.x"):
         lengths = {number(length) for length in re.findall(rf"\*\s*(\w+)\s*\+\s*{one}\s*\]", body)}

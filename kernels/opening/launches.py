@@ -101,7 +101,7 @@ class _Place:
 
 @dataclass
 class _Body:
-    """What a function of the host does: its launches and calls in order, and the kernels that its variables hold."""
+    """A function of the host: its launches and calls in order, and the kernels that its variables hold."""
 
     name: str
     events: list[tuple[int, _Place]] = field(default_factory=list)  # of a launch's sign, or of the called name

@@ -27,9 +27,9 @@ def test_a_rung_shows_its_time_and_the_hand_chooses_a_rival_and_a_length(visit, 
     assert hands.get_attribute("inert") is not None
     go_to(page, [shown["phase"] for shown in view["shown"]].index("hand"))
     hands.get_by_role("button", name="8,192").click()
-    hands.get_by_label("rival").select_option("sdpa_math float16")
+    hands.get_by_label("rival").select_option("unfused float16")
     best = min((id for id in us["main 8192"] if id[0].isdigit()), key=us["main 8192"].get)
-    times = us["main 8192"]["sdpa_math float16"] / us["main 8192"][best]
+    times = us["main 8192"]["unfused float16"] / us["main 8192"][best]
     expect(page.locator(".wg .narration .sentence")).to_have_text(
         re.compile(f"is {times:.3g} times faster than torch as written")
     )

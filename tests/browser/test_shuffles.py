@@ -1,6 +1,6 @@
 """The picture `shuffles`: a click makes a score the largest, and another row has other lanes."""
 
-from browser.stepping import point_at
+from browser.stepping import asked_now, point_at
 from browser.test_covering import DRAWN, opened, words
 from playwright.sync_api import expect
 
@@ -29,5 +29,6 @@ def test_a_clicked_register_has_the_largest_score_and_is_called_modelled(visit):
 
 def test_show_me_plays_the_first_shuffle(visit):
     page, _ = opened(visit, "in_registers")
+    asked_now(page)
     page.locator(".wg .guide [data-show]").click()
     expect(headline(page)).to_have_text("A shuffle swaps registers: each pair keeps the larger one.")

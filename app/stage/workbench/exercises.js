@@ -94,7 +94,7 @@ export function makeExercises({ element, button }, all, { kept, keep }, editor) 
           const fields = Object.entries(problem).map(([name, value]) => `${name} ${value}`);
           return element(
             'li',
-            { 'data-ok': ok, title: fields.join(', ') },
+            { 'data-ok': String(ok), title: fields.join(', ') },
             element('b', {}, `${ok ? 'Right' : 'Wrong'}: `),
             `${fields.slice(0, 5).join(', ')}. ${said}`,
           );

@@ -87,7 +87,6 @@ export function makeVersions({ element, button }, { keptInTab, keepInTab }, { co
     shown.setAttribute('aria-pressed', String(on));
     turned(on);
     if (!on) return;
-    if (matchMedia('(max-width: 899px)').matches) node.scrollIntoView({ block: 'start' }); // it is below the editor
     [before.value, after.value] = all.slice(-2).map(one => String(one.number));
     ask();
   }
@@ -109,6 +108,7 @@ export function makeVersions({ element, button }, { keptInTab, keepInTab }, { co
     copied = answer.markdown;
     copy.hidden = false;
     result.replaceChildren(...drawn(element, answer));
+    if (matchMedia('(max-width: 899px)').matches) node.scrollIntoView({ block: 'start' }); // it is below the editor
   }
   before.onchange = after.onchange = ask;
   list();

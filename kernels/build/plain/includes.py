@@ -1,4 +1,4 @@
-"""The headers of a plain kernel: next to it, of CUDA and C, or left out.
+"""The headers of a plain kernel: of its folder, of CUDA and C, or left out.
 
 A left-out header is one that only code of the host needs, such as torch/extension.h. No build reads its file. If device
 code needs a name of it, the message of the compiler names the header with its line.

@@ -31,7 +31,7 @@ class Macro:
 
 
 def macros_of(text: str) -> dict[str, Macro]:
-    """name -> macro. Of several definitions, the first holds."""
+    """name -> its first definition."""
     code, found = bare(text), dict[str, Macro]()
     for directive in DIRECTIVE.finditer(code):
         if head := _DEFINE.match(directive[0]):

@@ -91,7 +91,7 @@ def _key(rows: pd.DataFrame, names: tuple[str, ...]) -> np.ndarray | None:
 def _truths(
     one: Found, name: str, rows: pd.DataFrame, row: np.ndarray, key: np.ndarray | None, tile: np.ndarray | None
 ) -> Iterator[np.ndarray]:
-    """What the records may be: for each size of a tile, and P and O with and without a division by l."""
+    """The possible meanings of the records: for each size of a tile, and P and O with and without a division by l."""
     head = one.head
     hidden = head.hidden
     if name != "S" and "walk" in rows and rows.walk.notna().any():

@@ -65,7 +65,7 @@ def evidence_of(faults: Iterable[Fault], reason: Reason | None) -> Iterator[Evid
 
 
 def once(evidence: Iterable[Evidence]) -> tuple[Evidence, ...]:
-    """The first of each kind, the most telling first. Of several reasons, only the most frequent ones."""
+    """The first of each kind, the most telling first. Among several reasons, only the most frequent ones stay."""
     every, kept = list(evidence), dict[str, Evidence]()
     for one in every:
         kept.setdefault(one.kind, one)
