@@ -29,7 +29,7 @@ export function splitLayout({ width: pane, height, em }, { parts, tokens }) {
     weight = narrow ? max + 3.2 * em : output + 6.5 * em,
     sum = weight + (narrow ? 4 : 6.5) * em,
     unit = (width - sum - 3.5 * em) / Math.max(...parts.map(part => part.l)),
-    half = Math.max(15 * em, (height - 0.4 * em) / 2);
+    half = Math.max(11.5 * em, (height - 0.4 * em) / 2);
   return {
     ...{ width, em, narrow, bar, gap, height, race, rows, columns: { max, output, weight, sum }, unit, half },
     merge: { y: end, h: Math.max(9 * em, Math.min(11 * em, height - end - 4)) },
