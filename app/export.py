@@ -38,6 +38,7 @@ from kernels.errors import WarpglassError
 from kernels.run import workers
 
 SITE = modules.STAGE / "site"
+SHARED = SITE / "shared"  # made by tests/pictures.py
 LIVE = ("workbench",)  # pages that only a server can run
 VALUES = 3  # of a choice, with its present one
 WHOLE = ("what_if", "kernel")  # groups of choices that are exported with all values
@@ -68,10 +69,13 @@ class Moments:
 
 
 class Export:
-    """Writes the site into a folder. only: the names of the stops, or none for all pages."""
+    """Writes the site into a folder.
 
-    def __init__(self, folder: Path, only: tuple[str, ...] = ()) -> None:
-        self.folder, self.only = folder, only
+    only: the names of the stops, or none for all pages.
+    url: the site's address, for the pictures of links: others read no relative address. May be empty."""
+
+    def __init__(self, folder: Path, only: tuple[str, ...] = (), url: str = "") -> None:
+        self.folder, self.only, self.url = folder, only, url.rstrip("/")
         self.pages: dict[str, Moments] = {}
         self.left_out: list[str] = []
         self.kept: set[str] = set()
@@ -192,8 +196,10 @@ class Export:
         worker = (SITE / "sw.js").read_text()
         self._text("sw.js", worker.replace("$SITE", json.dumps([version, sorted(set(files))])))
         self._text("site.json", json.dumps(given))
+        for picture in SHARED.glob("*.png"):
+            shutil.copy(picture, self._place(f"shared/{picture.name}"))
         for path in self.pages:
-            self._text("index.html" if path == "start" else f"{path}/index.html", page_of(path))
+            self._text("index.html" if path == "start" else f"{path}/index.html", page_of(path, self.url))
 
 
 def values_of(choices: list[Any]) -> Iterator[tuple[str, str]]:
@@ -224,18 +230,21 @@ def around(choice: Mapping[str, Any]) -> list[str]:
     return [str(int(one)) if whole else f"{one:g}" for one in fit]
 
 
-def page_of(path: str) -> str:
-    """The HTML of a page. Its title and its sentence are what others show of a link to it."""
+def page_of(path: str, url: str = "") -> str:
+    """The HTML of a page. Its title, its sentence and its picture are what others show of a link to it."""
     stop = next((stop for stop in course_stops() if stop.story == path), None)
     title = "Warpglass" if path == "start" else f"{STORIES[path].title} - Warpglass"
     idea = stop.idea if stop and path != "start" else "See CUDA attention kernels run, step by step, in the browser."
     up = "./" if path == "start" else "../"
+    picture = path if (SHARED / f"{path}.png").exists() else "start"
+    shown = f"{url or up.rstrip('/')}/shared/{picture}.png"
     return f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
 <title>{html.escape(title)}</title>
 <meta name="description" content="{html.escape(idea)}">
 <meta property="og:title" content="{html.escape(title)}"><meta property="og:description" content="{html.escape(idea)}">
-<meta property="og:type" content="website">
+<meta property="og:type" content="website"><meta property="og:image" content="{html.escape(shown)}">
+<meta name="twitter:card" content="summary_large_image">
 <link rel="icon" href="{up}icon.png">
 <link rel="stylesheet" href="{up}site.css"><link rel="stylesheet" href="{up}stage.css">
 <link rel="modulepreload" href="{up}stage.js"><script type="module" src="{up}site.js"></script></head>
@@ -248,11 +257,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m app.export", description="Writes a site without a server.")
     parser.add_argument("folder", type=Path)
     parser.add_argument("--only", nargs="+", default=(), metavar="STOP", help="these stops and the start page")
+    parser.add_argument(
+        "--url", default="", help="the address of the site, for the pictures that others show of a link"
+    )
     args = parser.parse_args()
     if unknown := sorted(set(args.only) - {stop.name for stop in course_stops()}):
         names = ", ".join(stop.name for stop in course_stops())
         parser.error(f"{unknown[0]} is no stop. The stops are {names}.")
-    export = Export(args.folder, tuple(args.only))
+    export = Export(args.folder, tuple(args.only), args.url)
     try:
         export.write()
     except WarpglassError as error:

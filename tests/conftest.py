@@ -24,7 +24,13 @@ if find_spec("hypothesis"):  # tests never assert times
     settings.load_profile("patient")
 HERE = Path(__file__).parent
 # A borrowed GPU machine may lack what the pages need; the kernels' tests run there all the same.
-NEEDS = {"explainers": "altair", "test_house.py": "altair", "app": "streamlit", "browser": "playwright"}
+NEEDS = {
+    "explainers": "altair",
+    "test_house.py": "altair",
+    "test_notebook.py": "altair",
+    "app": "streamlit",
+    "browser": "playwright",
+}
 MISSING = {folder: module for folder, module in NEEDS.items() if find_spec(module) is None}
 collect_ignore = list(MISSING)
 

@@ -26,6 +26,7 @@ TOP = {
     ".streamlit",
     "requirements.txt",
     "README.md",
+    "notebook.ipynb",
     ".ci",
     ".gitignore",
 }

@@ -105,11 +105,13 @@ def test_the_wheel_gives_only_the_name_warpglass_and_runs_next_to_a_foreign_pack
     assert names == {"warpglass", "bin"}
     assert [path.name for path in (installed / "bin").iterdir()] == ["warpglass"]
     top = {path.name for path in (installed / "warpglass").iterdir()} - {"__pycache__"}
-    assert top == {"__init__.py", "__main__.py", "ops.py", ".streamlit", *OURS}
+    assert top == {"__init__.py", "__main__.py", "difference.py", "notebook.py", "ops.py", ".streamlit", *OURS}
     said = (
         "import torch, warpglass.ops; q = torch.randn(1, 2, 20, 64); print(warpglass.ops.attention(q, q, q)[0].shape)"
     )
     assert python("-c", said).strip() == "torch.Size([1, 2, 20, 64])"
+    story = "import warpglass; print(warpglass.run('03_flash', seq_len=64).story('tiling'))"
+    assert python("-c", story).startswith("Tiles - Warpglass")
     script = "import warpglass.app.main, warpglass.app.stories, kernels; print(kernels.FOREIGN, kernels.__path__)"
     assert python("-c", script).startswith("True")
 

@@ -4,7 +4,7 @@ LAZY = ("attention", "scaled_dot_product_attention", "watch")
 
 
 def __getattr__(name: str) -> object:
-    """The operators of LAZY, which need torch, counts, and __version__."""
+    """The operators of LAZY, which need torch, counts, run, and __version__."""
     if name in LAZY:
         from kernels import ops
 
@@ -13,6 +13,10 @@ def __getattr__(name: str) -> object:
         from kernels.run import counting
 
         return counting.counts
+    if name == "run":
+        from warpglass import notebook
+
+        return notebook.run
     if name == "__version__":
         from importlib.metadata import PackageNotFoundError, version
 

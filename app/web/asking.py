@@ -23,7 +23,7 @@ from app.stories import any_kernel, compare, tiling
 from app.workbench import drafts
 from explainers.models.tiling import accepts
 from explainers.story import stage
-from kernels import catalog
+from kernels.catalog import Catalog, current
 from kernels.core.fields import quoted, shortened, write_value
 from kernels.core.spec import KernelSpec
 from kernels.errors import BackendUnavailable, CannotRun, ProblemError, TooLargeError, WarpglassError
@@ -173,7 +173,7 @@ def ask_once(
     # the content of the survey: the id of an object that is gone may be another's
     found_here = tuple(survey.devices.items()), tuple(survey.reasons.items()), survey.gpus
     question = (story.path, tuple(params.items()), change, carried, part)
-    key = (*question, catalog.current(), found_here, measuring.progress().version)
+    key = (*question, current(), found_here, measuring.progress().version)
     now = time.monotonic()
     with _lock:
         when, answer = _kept.get(key, (0.0, None))
@@ -204,14 +204,16 @@ def ask(
     change: Change | None = None,
     carried: bool = False,
     part: str = "",
+    catalog: Catalog | None = None,
 ) -> Asking:
     """The answer to a link or a click.
 
     params: of the link.
     change: a choice and its new value, if the reader chose one.
     carried: whether the choices come from other stories, the newest last. They are translated, without a note.
-    part: a tab, or "" for the stage."""
-    known = drafts.with_drafts(catalog.current(), [*params.values(), change[1] if change else ""])
+    part: a tab, or "" for the stage.
+    catalog: of the kernels, in place of the current one."""
+    known = drafts.with_drafts(catalog or current(), [*params.values(), change[1] if change else ""])
     page, answer = story.page(known), Asking()
     given = {name: text for name, text in params.items() if name not in CLIENT}
     state, refusals = read_link(page, translated(page, given) if carried else given)
@@ -252,7 +254,7 @@ def ask(
             left = Survey(others, {**survey.reasons, "gpu": str(error)})
             place = {"backend": left.pick().backend} if "backend" in state else {}
             other_change = None if change and change[0] == "backend" else change
-            other = ask(story, {**params, **place}, left, other_change, carried, part)
+            other = ask(story, {**params, **place}, left, other_change, carried, part, catalog)
             other.told.insert(0, f"{error} This page therefore does not use the GPU.")
             if "backend" in other.link:  # the choice stays automatic
                 other.link["backend"] = "auto"

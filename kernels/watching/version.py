@@ -214,7 +214,9 @@ def _made(
 
 def _compiled(request: Request) -> tuple[tuple[EntryFacts, ...], str]:
     try:
-        return build(request.kernel, request.defines, Mode.TIMED, DEFAULT_ARCH).facts, ""
+        launched = {step.entry for step in request.plan.launches}  # a text may have other versions of a kernel
+        facts = build(request.kernel, request.defines, Mode.TIMED, DEFAULT_ARCH).facts
+        return tuple(one for one in facts if one.entry in launched), ""
     except (BackendUnavailable, BuildError) as error:
         return (), str(error)
 

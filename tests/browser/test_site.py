@@ -14,6 +14,8 @@ from browser.conftest import CLOCK, shown
 from browser.stepping import address, choose, press, step_of
 from playwright.sync_api import expect
 
+from app import export
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -104,3 +106,13 @@ def test_a_visited_site_opens_without_a_network(site, page):
     shown(page, "memory_hierarchy")
     press(page, "ArrowRight")
     assert step_of(page) == 1
+
+
+def test_a_link_to_a_page_shows_its_own_title_sentence_and_picture(folder):
+    said = (folder / "a/path/memory_hierarchy/index.html").read_text()
+    assert '<meta property="og:title" content="Where bytes live - Warpglass">' in said
+    picture = said.partition('og:image" content="')[2].partition('"')[0]
+    assert picture == "../shared/memory_hierarchy.png"
+    assert (folder / "a/path/memory_hierarchy" / picture).resolve().read_bytes()[:4] == b"\x89PNG"
+    whole = export.page_of("start", "https://a.b/c")
+    assert 'og:image" content="https://a.b/c/shared/start.png"' in whole

@@ -368,9 +368,9 @@ export function makeGuide(app) {
       look.textContent = stop.idea;
       opening.replaceChildren(element('b', {}, title.textContent), ` ${stop.idea}`);
       drawFoot();
-      // who reads along goes on, also by Back and after a reload; who closed it has closed it for that stop
+      // who reads along goes on, also by Back and after a reload; who closed it has closed it for the stops seen so far
       const unseen = byRail && !read()[stop.name]?.seen;
-      show(was() === 'open' || unseen || (byLink && was() !== 'closed'));
+      show(unseen || (byRail || byLink ? was() !== 'closed' : was() === 'open'));
     },
     // A stage of this stop: its questions, in the stop's order, as far as the page asks them for these
     // choices. The same question stays asked.

@@ -298,7 +298,8 @@ function ledger({ heads, us, words, ...model }, { held, asked, products }, kv) {
     {
       ...{ id: 'time', said: 'Its time, recorded', value: time, of: us[heads] },
       ...{
-        text: time === null ? none : `${short(time, 3)} µs${kv < heads ? `, not ${short(us[heads], 3)}` : ''}`,
+        text:
+          time === null ? none : `${short(time, 3)} µs${kv < heads ? ` (${heads} KV: ${short(us[heads], 3)})` : ''}`,
         fill: PALETTE.kernels[2],
       },
     },

@@ -11,7 +11,7 @@ import pandas as pd
 
 from explainers.story import questions, stage
 from explainers.story.frames import Frame
-from explainers.story.glossary import BYTES, MICROSECONDS, amount
+from explainers.story.glossary import MICROSECONDS, amount
 from explainers.story.words import Row, Words
 from kernels import catalog
 from kernels.core.remembered import of_recordings
@@ -219,11 +219,7 @@ def _names(steps: Sequence[Row], us: Mapping[str, float]) -> Row:
     at = {row["rung"]: n for n, row in enumerate(steps) if row["phase"] == "rung"}
     at |= {row["phase"]: n for n, row in enumerate(steps) if row["phase"] != "rung"}
     names: Row = {"gains": gains, "largest": {"kernel": best}, "whole": us[ladder[0]] / us[ladder[-1]], "at": at}
-    names |= {"share": 0, "limit": {}, "lost": None, "padded": _padded()}
-    if us[ONE_PASS] > us[UNFUSED] and (then := [n for n in ladder if us[n] < us[UNFUSED]]):
-        held, where = _held()
-        lost = {"times": us[ONE_PASS] / us[UNFUSED], "then": RUNGS[then[0]], "device": where, **held}
-        names["lost"] = lost if len(held) > 1 else None
+    names |= {"share": 0, "limit": {}, "padded": _padded()}
     if LIMIT in us:
         share, ours = 100 * us[LIMIT] / us[ladder[-1]], us[ladder[-1]]
         nearest = questions.nearest(SHARES, share)
@@ -247,18 +243,6 @@ def _padded() -> float:
 def _limit_tflops() -> float:
     """The largest measured rate of 16-bit products, of the recording of the ladder. 0 without it."""
     return next((where.roofs.get("fp16_tflops", 0.0) for _, where in tables.recorded(bench.KIND).values()), 0.0)
-
-
-def _held() -> tuple[dict[str, str], str]:
-    """The allocated memory of one pass and of torch's unfused attention, and the name of the GPU."""
-    for table, where in tables.recorded(bench.KIND).values():
-        part = _of(table, MAIN | {"seq_len": LENGTH, "causal": False})
-        size = {row.key: row.peak_bytes for row in part.itertuples()}
-        if {ONE_PASS, UNFUSED} <= size.keys():
-            said = {"held": ONE_PASS, "rival_held": UNFUSED}
-            held = {key: amount(float(size[name]), BYTES) for key, name in said.items()}
-            return held, where.device.removeprefix("NVIDIA ")
-    return {}, ""
 
 
 # ---- recorded ----

@@ -78,12 +78,11 @@ def test_a_kernel_that_is_no_rung_is_in_sight_where_it_is_our_fastest():
 
 
 def test_one_pass_loses_to_unfused_attention_and_the_picture_says_so():
-    view, asked = made()
+    view, _ = made()
     us = problem("main 4096")["us"]
     assert us["03_flash"] > us["sdpa_math float32"]
     frame = next(f for f, s in zip(view.meta["frames"], view.meta["shown"]) if s["rung"] == "03_flash")
     assert "unfused still wins" in frame["head"]
-    assert f"{us['03_flash'] / us['sdpa_math float32']:.2g} times as long" in asked["unfused"].text
 
 
 def test_the_answers_are_those_of_the_times_and_no_step_before_has_them():
