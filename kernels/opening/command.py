@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import cast
 
 from kernels import catalog, families
 from kernels.build.plain.includes import left_out
@@ -294,7 +294,7 @@ def _problems(
 ) -> list[str]:
     """The commands that run the problems of a program's launches. A line names each grid unlike the program's."""
     parts = [ran.launches[at : at + count] for at in range(0, len(ran.launches), count)]
-    proposed: Any = made.table["launches"]
+    proposed = cast(list[dict[str, object]], made.table["launches"])
     entries = [str(launch["entry"]) for launch in proposed]
     found = dict.fromkeys(problem_of(made.fit, listed, part, entries) for part in parts)
     commands = []
