@@ -176,6 +176,8 @@ def examine(text: str, whole: bool, name: str) -> dict[str, object]:
         proposal, reason = _proposal(text, file)
         if reason:
             found.add(Diagnostic(1, 0, "info", "front matter", plain(reason, file.stem)))
+        elif not named:
+            said = "It does not run yet. Press Write the opening comment."
     ok = ok and all(one.severity != "error" for one in found.diagnostics)
     diagnostics = [asdict(one) for one in found.diagnostics]
     return {"diagnostics": diagnostics, "ok": ok, "said": said, "kernel": named, "proposal": proposal}

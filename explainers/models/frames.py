@@ -238,12 +238,14 @@ class GridMeta(TypedDict):
 class Plane(TypedDict):
     """A matrix.
 
-    row, col: the axes of its rows and columns: row (of queries), key, token, dim, head or partition.
+    row, col: the axes of its rows and columns: row (of queries), key, token, dim, head or partition, or a tensor's own.
+    windows: the window of its rows and of its columns, a key of Moment.windows. Matrices of attention share windows.
     """
 
     name: str
     row: str
     col: str
+    windows: list[str]
 
 
 class Moment(TypedDict):
@@ -252,7 +254,7 @@ class Moment(TypedDict):
     launch: int
     block: int
     parts: list[list[int]]  # [plane, kind, first, number] of its rectangles in the columns
-    windows: dict[str, list[int]]  # axis -> the first and last drawn index
+    windows: dict[str, list[int]]  # window -> the first and last drawn index
 
 
 class ThreadsMeta(TypedDict):

@@ -28,7 +28,7 @@ from kernels.trace.probes import Site
 KINDS = ("loads", "stores", "computes", "reads")  # from and to global memory, in registers, from shared memory
 MOST_RECORDS = 400_000  # of a run with followed reads of shared memory. This takes a second for each 400,000
 _NAMED = {"query": "row", "slot": "token"}  # an axis of a tensor -> its axis in the picture
-_DRAWN = {"dim", "key", "token"}  # the picture draws a tensor with one of these as its last axis
+_DRAWN = {"dim", "key", "token"}  # the last axes of the matrices of attention
 _KEY = {"col": "key"}  # the same of a value's key
 RECTANGLE = ("step", "plane", "kind", "thread", "row0", "row1", "col0", "col1")
 MOST = 200_000  # rectangles in the browser. Later steps have none
@@ -108,7 +108,10 @@ def view(run: Run, steps: Sequence[int] | None = None, story: Threads | None = N
         {"launch": int(step.launch), "block": int(step.block), "parts": parts[n], "windows": windows[n]}
         for n, step in enumerate(story.steps.itertuples())
     ]
-    planes: list[Plane] = [{"name": name, "row": row, "col": col} for name, (row, col) in story.planes.items()]
+    planes: list[Plane] = [
+        {"name": name, "row": both[0], "col": both[1], "windows": _windows_of(name, both)}
+        for name, both in story.planes.items()
+    ]
     meta: ThreadsMeta = {
         "launches": _launches(run.request),
         "planes": planes,
@@ -143,8 +146,13 @@ def own_view(run: Run, id: str = "threads", title: str = "Threads", lit: str = "
     return [stage.View("threads", id, title, {**picture_view.meta, **own}, picture_view.columns)]
 
 
+def _windows_of(name: str, both: tuple[str, str]) -> list[str]:
+    """The windows of a matrix: its axes, as matrices of attention share them. Another matrix has its own."""
+    return [axis if both[1] in _DRAWN else f"{name} {axis}" for axis in both]
+
+
 def _windows(story: Threads) -> list[dict[str, list[int]]]:
-    """For each step, the drawn part of each axis: the indices of its tile, over all matrices."""
+    """For each step, the drawn part of each window: the indices of its tile, over all its matrices."""
     steps = story.steps
     outer = steps.launch.astype(int) * 10**9 + steps.block.astype(int)
     changes = (outer != outer.shift()) | (steps.tile != steps.tile.shift())
@@ -155,7 +163,7 @@ def _windows(story: Threads) -> list[dict[str, list[int]]]:
     )
     for (step, plane), *bounds in zip(extents.index, *(extents[name] for name in ("row0", "row1", "col0", "col1"))):
         window = found[part_of[int(step)]]
-        for axis, low, high in zip(story.planes[plane], bounds[::2], bounds[1::2]):
+        for axis, low, high in zip(_windows_of(plane, story.planes[plane]), bounds[::2], bounds[1::2]):
             here = window.get(axis, [low, high])
             window[axis] = [int(min(low, here[0])), int(max(high, here[1]))]
     for ahead in (
@@ -326,9 +334,10 @@ class Elements:
 
     def _global(self, site: Site, at: np.ndarray) -> tuple[str, Cells] | None:
         """Rule: the element is offset / bytes of an element. Its row and column are its indices along the last two
-        axes. In a paged cache the row is the token of the record, and the column the dim."""
+        axes. In a paged cache the row is the token of the record, and the column the dim. A problem with a picture
+        draws only tensors with an axis of _DRAWN as the last one. A vector of another problem is one row."""
         tensor = self.tensors.get(site.tensor or "")
-        if tensor is None or len(tensor.axes) < 2:
+        if tensor is None or not tensor.axes or len(tensor.axes) < 2 and self.places:
             return None
         width = max(1, site.bytes // tensor.itemsize)
         first = self._key("offset", at) // tensor.itemsize
@@ -346,10 +355,12 @@ class Elements:
             start = dict(zip(tensor.axes, np.unravel_index(np.repeat(first, width), tensor.shape)))["slot"]
             row, names = np.repeat(self._key("token", at), width) + index["slot"] - start, ("token", "dim")
             col = index["dim"] if "dim" in index else index["piece"] * axes.length(tensor, "element") + index["element"]
+        elif len(tensor.axes) < 2:
+            row, col, names = np.zeros_like(element), element, ("row", tensor.axes[0])
         else:
             row, col = (index[axis] for axis in tensor.axes[-2:])
             names = (_NAMED.get(tensor.axes[-2], tensor.axes[-2]), _NAMED.get(tensor.axes[-1], tensor.axes[-1]))
-        if names[1] not in _DRAWN:
+        if names[1] not in _DRAWN and self.places:
             return None
         name = self._name(site.tensor or "")
         self.planes[name] = names

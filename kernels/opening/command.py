@@ -3,10 +3,11 @@
 import argparse
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
+from typing import cast
 
 from kernels import catalog, families
 from kernels.build.plain.includes import left_out
@@ -33,9 +34,12 @@ TRIAL_SECONDS = 60.0
 MOST_TRIED = 129  # values of a field that no number of the launches gives
 
 
-def problem_of(fit: Fit, listed: list[Parameter], launches: tuple[RanLaunch, ...]) -> Problem | None:
-    """The problem with the numbers and sizes of the launches, or None."""
+def problem_of(
+    fit: Fit, listed: list[Parameter], launches: tuple[RanLaunch, ...], entries: Iterable[str] = ()
+) -> Problem | None:
+    """The problem with the numbers and sizes of the launches, or None. entries: as the proposal names them."""
     given, sizes = _given(fit, listed, launches)
+    given |= _of_instances(fit, launches, entries)
     problem = changed(fit.shown, **given) if given else fit.shown
     if problem is None:
         return None
@@ -59,7 +63,8 @@ def _given(
     known = field_values(fit.shown)
     given, sizes = dict[str, object](), dict[str, int]()
     for launch in launches:
-        for one, argument in zip((p for p in listed if p.entry == launch.entry), launch.args):
+        ran = {function_of(launch.entry), function_of(launch.function)}  # its text may name an instance otherwise
+        for one, argument in zip((p for p in listed if function_of(p.entry) in ran), launch.args):
             if one.is_pointer and one.name in fit.tensors and argument.memory >= 0:
                 sizes[fit.tensors[one.name]] = argument.bytes
             meant = "" if one.is_pointer else fit.meaning(one.name)
@@ -70,6 +75,17 @@ def _given(
                     bool(value) if isinstance(default, bool) else int(value) if isinstance(default, int) else value
                 )
     return given, sizes
+
+
+def _of_instances(fit: Fit, launches: tuple[RanLaunch, ...], entries: Iterable[str]) -> dict[str, int]:
+    """The fields with a macro in an entry, such as HEAD_DIM in flash<HEAD_DIM, 16>, by the instance that ran."""
+    values = {function_of(one.function): one.function.partition("<")[2].rstrip("> ").split(",") for one in launches}
+    pairs = [
+        (macro.strip(), value.strip())
+        for entry in entries
+        for macro, value in zip(entry.partition("<")[2].rstrip("> ").split(","), values.get(function_of(entry), ()))
+    ]
+    return {macro.lower(): int(value) for macro, value in pairs if macro in fit.shown.defines and value.isdigit()}
 
 
 def _fits(problem: Problem, sizes: Mapping[str, int]) -> bool:
@@ -278,7 +294,9 @@ def _problems(
 ) -> list[str]:
     """The commands that run the problems of a program's launches. A line names each grid unlike the program's."""
     parts = [ran.launches[at : at + count] for at in range(0, len(ran.launches), count)]
-    found = dict.fromkeys(problem_of(made.fit, listed, part) for part in parts)
+    proposed = cast(list[dict[str, object]], made.table["launches"])
+    entries = [str(launch["entry"]) for launch in proposed]
+    found = dict.fromkeys(problem_of(made.fit, listed, part, entries) for part in parts)
     commands = []
     for problem in found:
         if problem is None:

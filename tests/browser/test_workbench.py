@@ -118,6 +118,20 @@ def test_the_keyboard_leaves_the_editor_and_streamlit_hears_no_key_of_it(visit):
     assert page.evaluate(KEPT).lstrip().startswith("rc/*")
 
 
+def test_an_opened_file_is_checked_and_gets_no_answer_of_the_text_before(visit):
+    """The starter's answer is on its way when the file opens."""
+    held = []
+    page = bench(visit, before=lambda page: page.route("**/workbench/check*", lambda route: held.append(route)))
+    put(page, "__global__ void copy(const float* src, float* dst, int n) {}\n")
+    assert len(held) == 2 and "copy" in held[1].request.post_data and "copy" not in held[0].request.post_data
+    answer = {"diagnostics": [], "ok": False, "kernel": "", "pages": []}
+    held[1].fulfill(json={**answer, "said": "of the file"})
+    expect(page.locator(SAID)).to_have_text("Not ok: of the file")
+    held[0].fulfill(json={**answer, "said": "of the starter"})
+    page.wait_for_timeout(300)
+    expect(page.locator(SAID)).to_have_text("Not ok: of the file")
+
+
 @pytest.mark.slow
 def test_axe_finds_nothing_in_the_dark(visit):
     page = bench(visit, color_scheme="dark")

@@ -46,8 +46,8 @@ export default function (host, { meta, columns }, context) {
   const warpsOf = launch => Math.ceil(launches[launch].threads / LANES),
     mostWarps = Math.max(...launches.map((_, n) => warpsOf(n)));
   const files = new Set(lines.flat().map(place => place.split(':')[0]));
-  const most = planes.map(({ row, col }) =>
-    [row, col].map(axis =>
+  const most = planes.map(({ windows }) =>
+    windows.map(axis =>
       Math.max(1, ...moments.map(m => (m.windows[axis] ? m.windows[axis][1] - m.windows[axis][0] + 1 : 1))),
     ),
   );
@@ -214,7 +214,7 @@ export default function (host, { meta, columns }, context) {
     ({ em } = size);
     ({ boxes, grid, strip } = threadsLayout(size, shape));
   };
-  const windowOf = (n, step) => [planes[n].row, planes[n].col].map(axis => at(step)?.windows[axis] ?? [0, 0]);
+  const windowOf = (n, step) => planes[n].windows.map(axis => at(step)?.windows[axis] ?? [0, 0]);
 
   // ---- drawing ----
   const colours = new Map();
@@ -379,10 +379,11 @@ export default function (host, { meta, columns }, context) {
       g.fillText(box.name, box.x, box.y - em * 0.3);
       const { row, col } = planes[box.plane],
         wide = g.measureText(box.name).width + em * 0.5,
-        range = ([a, b]) => (a === b ? `${a}` : `${a} to ${b}`);
+        range = ([a, b]) => (a === b ? `${a}` : `${a} to ${b}`),
+        named = (word, of) => `${word}${of[0] === of[1] ? '' : 's'} ${range(of)}`;
       g.font = `${smallText(em)}px ${paint.font}`;
       const texts = [
-        `${row}s ${range(box.rows)} \u00d7 ${col}s ${range(box.cols)}`,
+        `${named(row, box.rows)} \u00d7 ${named(col, box.cols)}`,
         `${range(box.rows)} \u00d7 ${range(box.cols)}`,
       ];
       const fits = texts.find(text => g.measureText(text).width < box.room - wide);

@@ -31,18 +31,19 @@ export function makeAsking({ request, text, exercise, began, answered }) {
   // The table of two texts (versions.js). It stops no check.
   const compare = async body =>
     (await request(`/wg/workbench/versions?who=${ME}v`, { method: 'POST', body: JSON.stringify(body) })).json();
+  // An answer on its way is of the text before.
+  const forget = () => {
+    turn++;
+    clearTimeout(soon);
+  };
   return {
     ask,
     compare,
+    forget,
     // After a pause in typing.
     later() {
-      turn++; // an answer on its way is of the text before
-      clearTimeout(soon);
+      forget();
       soon = window.setTimeout(() => ask(false), PAUSE);
-    },
-    unmount() {
-      turn++;
-      clearTimeout(soon);
     },
   };
 }

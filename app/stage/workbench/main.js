@@ -85,6 +85,7 @@ export default function (host, given, page, { element, button, save }) {
   file.onchange = async () => {
     const [opened] = file.files;
     if (opened) replace(await opened.text(), true, opened.name);
+    if (opened && !off) asking.ask(false);
     file.value = '';
   };
   const write = text => (exercises.chosen ? exercises.write(text) : keeping.write(text));
@@ -92,6 +93,7 @@ export default function (host, given, page, { element, button, save }) {
     if (aside && !exercises.chosen && text !== editor.text) keeping.setAside(editor.text);
     if (!exercises.chosen) keeping.setFile(name);
     editor.open(text);
+    asking.forget();
     write(text);
     back.hidden = keeping.before() === null;
     show({ diagnostics: [], ok: false, said: '', kernel: '', pages: [], error: ' ' });
@@ -173,7 +175,7 @@ export default function (host, given, page, { element, button, save }) {
   addEventListener('hashchange', take);
   return {
     unmount() {
-      asking.unmount();
+      asking.forget();
       removeEventListener('hashchange', take);
       editor.unmount();
       host.removeEventListener('keydown', own);

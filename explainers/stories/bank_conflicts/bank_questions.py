@@ -138,10 +138,11 @@ def _built(side: BankSide) -> str:
 
 
 def _hidden(sides: list[BankSide]) -> list[str]:
-    """The texts with the wavefronts of the first access."""
+    """The texts with the wavefronts of the first access. Of one side, a bare number also names a bank or a lane."""
     accesses = [side["accesses"][0] for side in sides]
     taken = [access["wavefronts"] for access in accesses]
-    both = [" and ".join(map(str, values)) for values in (taken, [access["conflicts"] for access in accesses])]
+    numbers = (taken, [access["conflicts"] for access in accesses]) if len(sides) > 1 else ()
+    both = [" and ".join(map(str, values)) for values in numbers]
     said = ["gets its word", "get their words", "Done after", *(text for one in accesses for text in _reasons(one))]
     return [*(text for n in taken for text in (f"of {n}", count(n, "wavefront"))), *both, *said]
 

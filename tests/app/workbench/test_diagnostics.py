@@ -65,6 +65,7 @@ def test_a_text_without_an_opening_comment_gets_a_proposal():
     found = examine.examine(bare, False, NAME)
     assert found["diagnostics"][0]["message"].startswith("It does not begin with a comment")
     assert found["proposal"].endswith(bare) and 'title = "My kernel"' in found["proposal"]
+    assert found["said"] == "It does not run yet. Press Write the opening comment."
     assert examine.examine("int x;", False, NAME)["diagnostics"][-1]["message"].endswith("so it proposes nothing.")
 
 

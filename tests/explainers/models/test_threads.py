@@ -44,7 +44,7 @@ def test_every_dense_and_paged_kernel_has_the_picture(cpu_run, name):
             part = story.rects[first : first + size]
             assert (part.step == number).all() and (part.plane == made.meta["planes"][plane]["name"]).all()
             assert (part.kind == threads.KINDS[kind]).all()
-            row, col = (moment["windows"][made.meta["planes"][plane][axis]] for axis in ("row", "col"))
+            row, col = (moment["windows"][name] for name in made.meta["planes"][plane]["windows"])
             assert row[0] <= part.row0.min() and part.row1.max() <= row[1]
             assert col[0] <= part.col0.min() and part.col1.max() <= col[1]
     assert len(encoding.encode(made)) < 10**6
@@ -130,6 +130,22 @@ def test_a_paged_lane_is_told_by_tokens_and_dims(cpu_run):
     k = next(n for n, phase in enumerate(story.steps.phase) if phase == "walk_k")
     dims = {dim for _, dim in elements(story, k, 3, "K", "loads")}
     assert {dim for _, dim in elements(story, k, 3, "Q", "reads")} == dims
+
+
+def test_a_problem_without_a_picture_has_its_own_tensors_each_with_its_own_window(cpu_run):
+    """lab_transpose: a lane loads an element of X from global memory, and stores the element of O at its mirror."""
+    run = cpu_run("lab_transpose")
+    story = threads.explain(run)
+    made = threads.view(run, story=story)
+    assert story.planes["X"] == ("row", "column") and story.planes["O"] == ("column", "row")
+    windows = {plane["name"]: plane["windows"] for plane in made.meta["planes"]}
+    assert windows["X"] == ["X row", "X column"] and windows["O"] == ["O column", "O row"]
+    x = axes.tensors(run.request)["X"]
+    frame = run.trace.frame()
+    loads = frame[(frame.space == "global") & (frame.tensor == "X") & (frame.thread == 3)]
+    assert len(loads)
+    wanted = {divmod(int(offset) // 4, x.shape[-1]) for offset in loads.offset}
+    assert set().union(*(elements(story, n, 3, "X", "loads") for n in range(len(story.steps)))) == wanted
 
 
 def test_the_picture_follows_other_frames_finds_weights_in_registers_and_tells_threads_in_words(cpu_run):

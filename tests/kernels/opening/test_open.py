@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,8 @@ from kernels.core.problem import Case
 from kernels.errors import ProblemError
 from kernels.opening import command, host, matching, program, proposal
 from kernels.opening.names import multiples_of, translated
+from kernels.opening.ran import Argument, RanLaunch
+from kernels.opening.versions import versions_of
 from kernels.run import execute
 from kernels.run.check import check_case
 
@@ -338,3 +341,24 @@ def test_a_grid_over_the_queries_proposes_query_tiles_as_items():
         "t12_pipeline",
     }
     assert tiled.isdisjoint({"t04_two_launches", "t08_cooperative_grid", "t09_paged_walk", "t11_split_k"})
+
+
+def test_the_problem_of_main_is_that_of_the_instance_that_ran_and_not_the_smallest_one():
+    """The text launches flash<D, 16>. Its run names flash<32, 16>, and the proposal flash<HEAD_DIM, 16>."""
+    text = (
+        "template <int D, int BR> __global__ void flash(const float* Q, const float* K, const float* V, float* O,"
+        " float* L, int N, bool causal) { O[0] = expf(Q[0] * K[0]) * V[0]; L[0] = 0; }\n"
+        "void run(float* Q, float* K, float* V, float* O, float* L, int N) {\n"
+        "  constexpr int D = 32;\n  flash<D, 16><<<4, 16>>>(Q, K, V, O, L, N, true);\n}\n"
+    )
+    listed = proposal.parameters_of(text, list(versions_of(text, "").launches))
+    fit = command._fit(text, listed, {})
+    assert fit is not None
+    pointers = tuple(Argument(memory=n, bytes=2 * 80 * (32 if n < 4 else 1) * 4) for n in range(5))
+    args = (*pointers, Argument(80.0), Argument(1.0))
+    ran = RanLaunch(4, "flash<D, 16>", (5, 2), (16,), 0, args, "flash<32, 16>")
+    problem = command.problem_of(fit, listed, (ran,), ["flash<HEAD_DIM, 16>"])
+    fields = {"seq_len": 80, "num_heads": 2, "head_dim": 32, "causal": True}
+    assert problem is not None and fields.items() <= problem.values().items()
+    other = replace(ran, args=tuple(replace(one, bytes=one.bytes + 4) for one in pointers) + args[5:])
+    assert command.problem_of(fit, listed, (other,), ["flash<HEAD_DIM, 16>"]) is None

@@ -179,3 +179,11 @@ def test_the_questions_predict_the_conflict_and_its_remedy(cpu_run, settings, se
     assert "of 32" in plain.hides and "32 and " in "".join(plain.hides)
     for question in (plain, remedy):
         assert all(bool(said) != (n == question.answer) for n, said in enumerate(question.reasons))
+
+
+def test_a_question_about_one_build_hides_no_bare_number(cpu_run):
+    """The picture names banks and lanes with it."""
+    walk = bank_walk.explain([cpu_run("lab_columns")])
+    service = bank_questions.questions(walk)[0]
+    assert len(walk.sides) == 1 and any("wavefront" in text for text in service.hides)
+    assert not [text for text in service.hides if text.isdigit()]
