@@ -39,7 +39,16 @@ TENSORS = {
 SIGN = {"below": "#3D54D6", "above": "#CF7B26"}  # zero
 MARKS = {"load": "#31858D", "store": "#C9212E"}  # the frame around the elements of a read or write
 KERNELS = ("#626CDC", "#AC4A1E", "#38A23D", "#D03275", "#FA5D32", "#A97CF0", "#00764F", "#EA5FBD")  # kernel_colour
-PEERS = ("#239ABC", "#9647AD", "#766F8F", "#AF8687", "#6FA131", "#59691B", "#1A67EA", "#8207FE")  # in the order of timing.peers
+PEERS = (
+    "#239ABC",
+    "#9647AD",
+    "#766F8F",
+    "#AF8687",
+    "#6FA131",
+    "#59691B",
+    "#1A67EA",
+    "#8207FE",
+)  # in the order of timing.peers
 SEQUENCES = (
     "#0098F3",
     "#AD2B96",
