@@ -25,6 +25,7 @@ def recorded():
 def timed(recorded, seq_len, name):
     rows = recorded.query("batch == 1 and num_heads == 8 and head_dim == 64 and status == 'ok' and dtype == 'float32'")
     rows = rows[(rows.seq_len == seq_len) & (rows["name"] == name) & ~rows.causal.astype(bool)]
+    rows = rows[rows.title == "Attention"]  # another class of problems has the same sizes
     return rows.iloc[0]
 
 
