@@ -32,7 +32,7 @@ from app.store import disk, vega
 from app.stories import STORIES, listed, rail, stops
 from app.web import asking, bundles, modules, searching
 from explainers.story import encoding
-from explainers.story.glossary import LABELS
+from explainers.story.glossary import ELSEWHERE, LABELS
 from kernels.catalog import current
 from kernels.errors import WarpglassError
 from kernels.run import workers
@@ -176,7 +176,7 @@ class Export:
         found = [one for one in searching.everything(catalog) if one["link"].partition("?")[0] in self.pages]
         self._text("found.json", json.dumps(found))
         label = f'"executed": {json.dumps(LABELS["executed"])}'
-        stage = modules.modules()[modules.ENTRY].replace(label, '"executed": "run on a CPU"')
+        stage = modules.modules()[modules.ENTRY].replace(label, f'"executed": {json.dumps(ELSEWHERE["executed"])}')
         self._text("stage.js", stage.partition("\n//# sourceMappingURL")[0])
         self._text("stage.css", modules.style())
         self._place("vega.js").write_bytes(gzip.decompress(vega.bundle()))
@@ -231,7 +231,7 @@ def around(choice: Mapping[str, Any]) -> list[str]:
 
 
 def page_of(path: str, url: str = "") -> str:
-    """The HTML of a page. Its title, its sentence and its picture are what others show of a link to it."""
+    """The HTML of a page. Others show the title, the sentence and the picture for a link."""
     stop = next((stop for stop in course_stops() if stop.story == path), None)
     title = "Warpglass" if path == "start" else f"{STORIES[path].title} - Warpglass"
     idea = stop.idea if stop and path != "start" else "See CUDA attention kernels run, step by step, in the browser."

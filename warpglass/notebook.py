@@ -15,10 +15,8 @@ from kernels.core.request import Request
 from kernels.core.scope import Scope
 from kernels.core.tensors import Role
 from kernels.errors import CannotRun
-from kernels.run import execute, options, results, workers
-from kernels.run.counting import DROPPED, TIME_LIMIT
+from kernels.run import counting, execute, options, results, workers
 from kernels.run.plain import launches
-from kernels.trace.memory.traced import requests
 from warpglass import difference
 
 
@@ -42,7 +40,7 @@ def run(kernel: str, backend: str = "auto", **fields: object) -> "Run":
     problem, settings = options.assignments(spec, texts, device.shared_bytes_per_block)
     request = Request(spec, problem, settings, Scope(), device.backend)
     execute.check_possible(request, device)
-    job = workers.submit(execute.run, request, backend=device.backend, title=spec.name, time_limit=TIME_LIMIT)
+    job = workers.submit(execute.run, request, backend=device.backend, title=spec.name, time_limit=counting.TIME_LIMIT)
     return Run(job.result())
 
 
@@ -75,7 +73,7 @@ class Run:
 
     @cached_property
     def _lines(self) -> pd.DataFrame:
-        return requests(self.result.trace).by_line.drop(columns=DROPPED)
+        return counting.by_line(self.result.trace)
 
     def by_line(self) -> pd.DataFrame:
         """A row for each line with an access, with the columns of warpglass.counts.

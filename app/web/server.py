@@ -42,7 +42,6 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
-from app import one_page
 from app.classroom import access
 from app.classroom import routes as classroom
 from app.guards import audit, browsers
@@ -51,7 +50,7 @@ from app.guards.hosts import Hosts
 from app.measured import measuring
 from app.store import disk, vega
 from app.stories import STORIES, listed
-from app.web import asking, bundles, modules, searching
+from app.web import asking, bundles, modules, one_file, searching
 from app.web.modules import PACKED, Files, packed
 from app.workbench import routes as workbench
 from kernels.build import CPU, Mode, build
@@ -184,7 +183,7 @@ async def _kept(request: Request, gone: str, headers: dict[str, str]) -> Respons
 
 
 async def saved_page(request: Request) -> Response:
-    """A bundle as one file that steps without a server (app/one_page.py)."""
+    """A bundle as one file that steps without a server."""
     said = request.query_params
     story, step, picture = STORIES.get(said.get("story", "")), said.get("step", "0"), said.get("picture", "")
     data = await run_in_threadpool(disk.read, request.path_params["name"])
@@ -192,8 +191,7 @@ async def saved_page(request: Request) -> Response:
         return Response("This bundle is not kept any more. Load the page anew, and save again.", 404)
     if not re.fullmatch(r"\d{1,7}", step) or not re.fullmatch(r"[\w-]{0,80}", picture):
         return Response("step is a whole number from 0, and picture the name of one.", 400)
-    state = {"step": int(step), **({"picture": picture} if picture else {})}
-    text = await run_in_threadpool(one_page.page, gzip.decompress(data), f"{story.title} - Warpglass", state)
+    text = await run_in_threadpool(one_file.page, gzip.decompress(data), story.title, int(step), picture)
     named = f"attachment; filename=warpglass-{said['story']}-{int(step) + 1}.html"
     return Response(text, media_type="text/html", headers={"content-disposition": named})
 

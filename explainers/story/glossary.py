@@ -10,6 +10,7 @@ from importlib.resources import files
 _TOML: dict[str, dict[str, str]] = tomllib.loads(files(str(__package__)).joinpath("glossary.toml").read_text())
 PROVENANCE, PHASES, DERIVED_PHASES = (_TOML[name] for name in ("provenance", "phases", "derived_phases"))
 LABELS = {name: name for name in PROVENANCE} | {"executed": "run on this CPU"}  # as the pages show them
+ELSEWHERE = LABELS | {"executed": "run on a CPU"}  # the same for a reader of a file or a site
 
 
 def phase_title(phase: str) -> str:

@@ -18,6 +18,7 @@ from kernels.core.problem import OF_FREE, Problem
 from kernels.core.sources import C_TYPES, OTHER_C_TYPES, is_plain, is_plain_c, kernels_text, parameters
 from kernels.core.spec import KernelSpec
 from kernels.core.streams import ORDER_KEYS, check_order, order_of
+from kernels.core.tensors import SET, Initial
 from kernels.core.toml_tables import FLAG, TEXT, Keys, Table, check_keys, completed, parse, tables, typed
 from kernels.core.watch import watch_text
 from kernels.errors import FrontMatterError
@@ -33,7 +34,7 @@ SCRATCH_KEYS: Keys = {
     **dict.fromkeys(("dtype", "initial", "device", "repeat")),
 }
 COPY_KEYS: Keys = {"source": TEXT, "target": TEXT, "repeat": None, "when": TEXT}
-INITIAL = "poison, zero, restored, cleared or lowest"
+INITIAL = tuple(one.value for one in Initial if one is not Initial.GIVEN)
 MOST_TABLES = 64  # [[launches]], or [[copies]]. Our kernels have 4
 # A build writes the entry into C++. An instance's values hold no bracket, quote, comment or name of the compiler's.
 _ENTRY = re.compile(r"[A-Za-z_]\w*(?:<(?!.*\b(?:simt|_))(?:[\w ,:*+%-]|/(?![/*]))*>)?", re.A | re.I)
@@ -48,8 +49,9 @@ def _scratch(file: str, name: str, entry: Table) -> ScratchText:
     check_keys(file, where, entry, SCRATCH_KEYS, ("shape", "axes"))
     if entry.get("dtype", "float32") not in (*DTYPES, "dtype"):
         raise FrontMatterError(f"{file}: {where}.dtype is {entry['dtype']!r}. It must be one of {dtype_names()}.")
-    if entry.get("initial", "poison") not in INITIAL.replace(" or", ",").split(", "):
-        raise FrontMatterError(f"{file}: {where}.initial is {entry['initial']!r}. It must be {INITIAL}.")
+    if entry.get("initial", "poison") not in INITIAL:
+        known = f"{', '.join(INITIAL[:-1])} or {INITIAL[-1]}"
+        raise FrontMatterError(f"{file}: {where}.initial is {entry['initial']!r}. It must be {known}.")
     for key, kind in (("shape", (str, int)), ("axes", str)):
         for value in entry[key]:
             typed(file, f"{where}.{key}", value, kind, "a list of sizes" if key == "shape" else "a list of names")
@@ -367,7 +369,7 @@ def _read(path: Path, files: tuple[tuple[str, str], ...], problem_of: ProblemOf)
 def _initial(file: str, table: Table) -> tuple[tuple[str, str], ...]:
     """The values of a problem's outputs before a run, where the problem leaves them open."""
     for name, value in table.get("initial", {}).items():
-        if value not in ("zero", "lowest"):
+        if value not in [one.value for one in SET]:
             raise FrontMatterError(f"{file}: initial.{name} is {value!r}. It must be zero or lowest.")
     return tuple(table.get("initial", {}).items())
 

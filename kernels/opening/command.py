@@ -26,6 +26,7 @@ from kernels.opening.host import has_main
 from kernels.opening.matching import Fit, Parameter, changed, shaping, tensor_of, trusted
 from kernels.opening.proposal import Proposal
 from kernels.opening.ran import Ran, RanLaunch
+from kernels.opening.sites import values_of
 from kernels.opening.trial import Reach, reach, request_of
 from kernels.opening.versions import Versions, arguments_of, versions_of
 from kernels.run import options, workers
@@ -79,11 +80,11 @@ def _given(
 
 def _of_instances(fit: Fit, launches: tuple[RanLaunch, ...], entries: Iterable[str]) -> dict[str, int]:
     """The fields with a macro in an entry, such as HEAD_DIM in flash<HEAD_DIM, 16>, by the instance that ran."""
-    values = {function_of(one.function): one.function.partition("<")[2].rstrip("> ").split(",") for one in launches}
+    values = {function_of(one.function): values_of(one.function) for one in launches}
     pairs = [
-        (macro.strip(), value.strip())
+        (macro, value)
         for entry in entries
-        for macro, value in zip(entry.partition("<")[2].rstrip("> ").split(","), values.get(function_of(entry), ()))
+        for macro, value in zip(values_of(entry), values.get(function_of(entry), ()))
     ]
     return {macro.lower(): int(value) for macro, value in pairs if macro in fit.shown.defines and value.isdigit()}
 

@@ -18,6 +18,7 @@ from kernels.core.sources import C_TYPES, function_of, parameters
 from kernels.errors import BuildError, ProblemError, WarpglassError
 from kernels.families.free.problem import is_free_name
 from kernels.opening import host
+from kernels.opening.asking import say
 from kernels.opening.blocks import block_of, grids_of
 from kernels.opening.filled import initial_of
 from kernels.opening.free import FAMILY, FIT
@@ -26,6 +27,7 @@ from kernels.opening.launches import host_text
 from kernels.opening.names import Names, arguments_of
 from kernels.opening.proposal import Proposal, template_parameters, words_of
 from kernels.opening.ran import dtype_known, dtype_of
+from kernels.opening.sites import values_of
 from kernels.opening.trial import AMPLE, Reach, of_blocks, size_of
 from kernels.opening.uses import is_flag, is_summed, only_assigned, stores, strides
 
@@ -62,8 +64,7 @@ class Guess:
     grids: dict[int, list[list[str]]] = field(default_factory=dict)
 
     def ask(self, what: str, option: str, guess: str) -> None:
-        hint = f" A guess: --say '{option}={guess}'" if guess else f" Say it with --say {option}=EXPRESSION"
-        self.made.questions.append(f"{what}.{hint}")
+        self.made.questions.append(f"{what}. {say(option, guess)}")
 
 
 def of_text(
@@ -131,7 +132,7 @@ def _numbers(guess: Guess) -> dict[str, int]:
     """The constants of the text, and the numbers of the templates."""
     found = dict(constants_of(guess.text))
     for one in guess.launches:
-        given = parts(one.entry.partition("<")[2].rpartition(">")[0])
+        given = values_of(one.entry)
         for name, value in zip(template_parameters(guess.text, function_of(one.entry)), given):
             if value.isdigit():
                 found[name] = int(value)
@@ -167,7 +168,7 @@ def _launch(guess: Guess, number: int, launch: HostLaunch) -> dict[str, object]:
 def _instance(guess: Guess, launch: HostLaunch) -> dict[str, str]:
     """A template's parameters -> their values: the launch's, the answers, or a guess that is a question."""
     names = template_parameters(guess.text, function_of(launch.entry))
-    given = parts(launch.entry.partition("<")[2].rpartition(">")[0])
+    given = values_of(launch.entry)
     values, unknown, constants = dict[str, str](), list[str](), constants_of(guess.text)
     body = host.body_of(guess.text, function_of(launch.entry))
     for number, name in enumerate(names):
@@ -294,7 +295,7 @@ def _tensors(guess: Guess) -> dict[str, dict[str, object]]:
 
 def _given(guess: Guess, launch: HostLaunch) -> list[str]:
     listed = template_parameters(guess.text, function_of(launch.entry))
-    given = parts(launch.entry.partition("<")[2].rpartition(">")[0])
+    given = values_of(launch.entry)
     return [guess.said.get(name) or (given[n] if n < len(given) else "float") for n, name in enumerate(listed)]
 
 

@@ -20,7 +20,7 @@ from kernels.opening.host import HostLaunch, host_words
 from kernels.opening.launches import OPEN, host_text
 from kernels.opening.matching import LANES, Fit, Meaning, Parameter, plain, tensor_of, with_dtype
 from kernels.opening.names import Names, arguments_of, conditions_of, divisors_of
-from kernels.opening.sites import folded
+from kernels.opening.sites import folded, values_of
 from kernels.opening.versions import versions_of
 
 _MALLOC = re.compile(r"\bcudaMalloc(?:Managed|Async)?\s*\(\s*(?:\(void\s*\*\*\)\s*)?&\s*(\w+)\s*,\s*([^;]*?)\)\s*[;)]")
@@ -145,10 +145,9 @@ def parameters_of(text: str, launches: list[HostLaunch]) -> list[Parameter]:
     """The parameters of the launched kernels. Raises ProblemError without one."""
     found = []
     for entry in dict.fromkeys(launch.entry for launch in launches):
-        values = [part.strip() for part in entry.partition("<")[2].rpartition(">")[0].split(",")]
         known = {
             **{found[2] or found[3]: found[1] or found[4] for found in _TYPEDEF.finditer(bare(text))},
-            **dict(zip(template_parameters(text, function_of(entry)), values)),
+            **dict(zip(template_parameters(text, function_of(entry)), values_of(entry))),
         }
         found += [with_dtype(Parameter(entry, *pair), known) for pair in parameters(text, entry)]
     if not found:
@@ -295,8 +294,7 @@ def _sizes(text: str, launch: HostLaunch, names: Names, said: Mapping[str, str])
             return names.expression(one, LAST_LINE)
 
         block, source, _ = block_of(body, number)
-        if source in (ANY_SIZE, NO_SIZE):
-            block = GUESS if len(block) == 1 else block
+        block = GUESS if source == ANY_SIZE and len(block) == 1 else block
         is_open = source == NO_SIZE and not _WARPS.search(body)
         found = {"grid": host.grid_of(body, block, number), "block": None if is_open else block}
     return {key: host.parts(said[key]) if key in said else found[key] for key in found}
@@ -310,7 +308,7 @@ def _instance(
     If other numbers of the instance follow from a field, this field has the instance's value, and a condition."""
     entry = launch.entry
     names = template_parameters(text, function_of(entry))
-    given = [part.strip() for part in entry.partition("<")[2].rpartition(">")[0].split(",") if part.strip()]
+    given = values_of(entry)
     problem = made.fit.shown
     values = dict[str, str]()
     for number, name in enumerate(names):

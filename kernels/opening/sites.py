@@ -1,12 +1,12 @@
 """The launches of a text as it is written: kernel<<<...>>>, cudaLaunchKernel and its relatives."""
 
-import ast
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from kernels.build.plain.macros import arguments
 from kernels.build.plain.tokens import Function, Token, closing, line_of
+from kernels.opening.values import value as value_of
 
 COOPERATIVE = "cudaLaunchCooperativeKernel"
 ARRAY_CALLS = (COOPERATIVE, "cudaLaunchKernel")
@@ -124,33 +124,14 @@ def kernel_of(text: str) -> str:
 
 def folded(text: str) -> str:
     """A whole number for an expression of numbers, such as 1024 / (4), else the text."""
-    bare = re.sub(r"(?<=\d)[uUlL]+\b", "", text.strip())
-    if not re.fullmatch(r"[\d\s()+*/<-]{1,60}", bare):
-        return text
-    try:
-        return str(_value(ast.parse(bare, mode="eval").body))
-    except (SyntaxError, ValueError, ZeroDivisionError):
-        return text
+    is_plain = re.fullmatch(r"(?:[\d\suUlL()+*/-]|<<){1,60}", text)
+    number = value_of(text, lambda name: None) if is_plain else None
+    return text if number is None else str(number)
 
 
-def _value(node: ast.expr) -> int:
-    if isinstance(node, ast.Constant) and isinstance(node.value, int):
-        return node.value
-    if isinstance(node, ast.BinOp):
-        left, right = _value(node.left), _value(node.right)
-        if isinstance(node.op, ast.Add):
-            return left + right
-        if isinstance(node.op, ast.Sub):
-            return left - right
-        if isinstance(node.op, ast.Mult):
-            return left * right
-        if isinstance(node.op, ast.Div):
-            return left // right
-        if isinstance(node.op, ast.LShift) and 0 <= right < 32 and abs(left) < 2**31:
-            return left << right
-    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-        return -_value(node.operand)
-    raise ValueError("no whole number")
+def values_of(entry: str) -> list[str]:
+    """The values of a template in an entry, such as 64 and float of f<64, float>."""
+    return arguments(entry.partition("<")[2].rpartition(">")[0])
 
 
 def between(text: str, found: list[Token], first: int, last: int) -> str:

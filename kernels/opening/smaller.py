@@ -4,7 +4,6 @@ Only numbers that no device code sees may change: the text of the kernel stays a
 template stays too. The numbers of repeats become small first: they decide no result.
 """
 
-import ast
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
@@ -14,11 +13,13 @@ from kernels.build.plain.tokens import bare, functions, tokens
 from kernels.errors import RunError
 from kernels.opening.launches import constants_of, host_launches, variable
 from kernels.opening.ran import Ran
+from kernels.opening.values import value as value_of
 
 LEAST = 512  # a smaller number stays, unless the larger ones are not enough
 LEAST_TILED = 64  # then a number from here on stays a multiple of the largest tile that divides it
 MOST_TILE = 256
 SMALL = 8  # a number below is no size
+MOST = 2**40  # so is a larger one
 REPEATS = 2
 FIRST_SECONDS, SECONDS = 12.0, 20.0  # of a run that may shrink: with its own numbers, and with smaller ones
 MOST_SECONDS = 1.5  # of all launches of a run, as the shim without checks runs them
@@ -57,34 +58,12 @@ def numbers_of(text: str) -> list[Number]:
     words = {token.text for token in found if any(first <= token.start < last for first, last in device)}
     listed = list[Number]()
     for match in (*_DECLARED.finditer(plain), *_DEFINED.finditer(plain)):
-        value, at = _value(match[2]), match.start()
+        number, at = value_of(match[2], lambda name: None), match.start()
         is_local = any(first <= at < last and not on_device for first, last, on_device in spans)
         is_device = any(first <= at < last for first, last in device)
-        if value is not None and (is_local or match[1] not in words) and not is_device:
-            listed.append(Number(match[1], value, match.start(2), match.end(2)))
+        if number is not None and abs(number) < MOST and (is_local or match[1] not in words) and not is_device:
+            listed.append(Number(match[1], number, match.start(2), match.end(2)))
     return listed
-
-
-def _value(text: str) -> int | None:
-    try:
-        tree = ast.parse(re.sub(r"(?<=\d)[uUlL]+\b", "", text).strip(), mode="eval").body
-        return _computed(tree)
-    except (SyntaxError, ValueError, OverflowError, RecursionError, MemoryError):
-        return None
-
-
-def _computed(node: ast.AST) -> int:
-    match node:
-        case ast.Constant(value=int(value)) if abs(value) < 2**40:
-            return value
-        case ast.BinOp(left=left, op=ast.LShift(), right=ast.Constant(value=int(right))) if 0 <= right <= 40:
-            return _computed(left) << right
-        case ast.BinOp(left=left, op=ast.Mult() | ast.Add() | ast.Sub() as op, right=right):
-            one, other = _computed(left), _computed(right)
-            found = one * other if isinstance(op, ast.Mult) else one + other if isinstance(op, ast.Add) else one - other
-            if abs(found) < 2**40:
-                return found
-    raise ValueError(ast.dump(node))
 
 
 def with_values(text: str, values: Mapping[str, int]) -> str:
@@ -110,7 +89,7 @@ def _of_blocks(text: str) -> set[str]:
 
 
 def shrinking(text: str) -> dict[str, int]:
-    """The numbers that may become smaller. A number below LEAST only of main(): others are mostly those of tiles."""
+    """The numbers that may become smaller. A number below LEAST only of main(): others are mostly sizes of tiles."""
     numbers, fixed, found = numbers_of(text), _of_blocks(text), tokens(text)
     spans = [(found[f.first].start, found[f.last].end) for f in functions(text, found) if f.name == "main"]
     return {

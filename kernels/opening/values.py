@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable
 
-_TOKEN = re.compile(r"\d+|[A-Za-z_]\w*|<<|>>|<=|>=|==|!=|&&|\|\||[-+*/%<>?:()!]|\S")
+_TOKEN = re.compile(r"0[xX][\da-fA-F]+|\d+|[A-Za-z_]\w*|<<|>>|<=|>=|==|!=|&&|\|\||[-+*/%<>?:()!]|\S")
 _ORDER = ("||", "&&", "== !=", "< <= > >=", "<< >>", "+ -", "* / %")
 """The signs between two values, the weakest first."""
 _SIGNS: dict[str, Callable[[int, int], int]] = {
@@ -29,7 +29,7 @@ def value(text: str, meaning: Meaning) -> int | None:
     try:
         number = reader.choice()
         return number if reader.at == len(found) else None
-    except (ValueError, ZeroDivisionError):
+    except (ValueError, ZeroDivisionError, RecursionError):
         return None
 
 
@@ -83,5 +83,5 @@ class _Reader:
             return number
         word = self.found[self.at] if self.at < len(self.found) else ""
         self.at += 1
-        known = int(word) if word.isdigit() else self.meaning(word) if re.match(r"[A-Za-z_]", word) else None
+        known = int(word, 0) if word[:1].isdigit() else self.meaning(word) if re.match(r"[A-Za-z_]", word) else None
         return known if known is not None else _none()

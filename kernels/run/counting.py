@@ -13,9 +13,9 @@ from kernels.core.request import Request
 from kernels.core.scope import Scope
 from kernels.run import execute, options, workers
 from kernels.trace.memory.traced import requests
+from kernels.trace.trace import Trace
 
 TIME_LIMIT = 600.0  # seconds of a run
-DROPPED = ["launch", "bytes", "active", "lines"]  # columns of Requests.by_line
 
 
 def counts(kernel: str, **grid: object) -> pd.DataFrame:
@@ -49,5 +49,10 @@ def _values(given: object) -> Sequence[str]:
     return [str(value).lower() if isinstance(value, bool) else str(value) for value in listed]
 
 
+def by_line(trace: Trace) -> pd.DataFrame:
+    """The rows of a trace, with the columns of counts after its grid."""
+    return requests(trace).by_line.drop(columns=["launch", "bytes", "active", "lines"])
+
+
 def _by_line(request: Request) -> pd.DataFrame:
-    return requests(execute.run(request).trace).by_line.drop(columns=DROPPED)
+    return by_line(execute.run(request).trace)

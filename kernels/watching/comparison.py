@@ -159,7 +159,7 @@ def _launches(before: Version, after: Version) -> Iterator[Row]:
 
 
 def _sides(sizes: tuple[int, int, int]) -> str:
-    """Without its last sides of 1: "2 x 3" for (2, 3, 1)."""
+    """The sizes without the last ones of 1: "2 x 3" for (2, 3, 1)."""
     x, y, z = sizes
     return f"{x} x {y} x {z}" if z > 1 else f"{x} x {y}" if y > 1 else f"{x}"
 

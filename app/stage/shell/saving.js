@@ -45,7 +45,7 @@ export class Saving {
     }
   }
 
-  // One file with this stage: app/one_page.py.
+  // One file with this stage: app/web/one_file.py.
   savePage() {
     const { root, stage, story, base } = this.app;
     if (!stage.content || root.matches('.asking, .stale')) return 'Wait until it is shown';

@@ -1,6 +1,5 @@
 // Races of a kernel with written probes: the rules of cuda/shadow.h for its accesses by lds, sts, ldg, stg, ldmatrix
-// and
-// cp_async, inside each block. A launch that asks for it stops at the first race, with both lines.
+// and cp_async, inside each block. A launch that asks for it stops at the first race, with both lines.
 //
 // Two accesses are ordered if a barrier of the block is between them, or for two lanes of a warp if they met in a
 // collective. Copies by cp_async land at their wait. A kernel with hopper.cuh has other orders and is not watched.

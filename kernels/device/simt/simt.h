@@ -10,8 +10,7 @@
 // land at the wait, not at once. If an output changes, the kernel has a race, lacks a wait, or adds in any order.
 // report.h writes the messages: block, thread, line, tensor, index. stacks.h catches overflow of a stack and fatal
 // signals. invalid.h traps the first NaN. hopper.h adds the names of device/hopper.cuh. Times and clusters are
-// missing. One launch at a time per
-// process: state is global, kept out of TLS for speed.
+// missing. One launch at a time per process: state is global, kept out of TLS for speed.
 #pragma once
 // Headers took half the time of a build. libstdc++ can leave out std::riemann_zeta and similar functions, and has
 // std::max in a small header of its own.

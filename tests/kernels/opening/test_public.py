@@ -34,6 +34,9 @@ from kernels.run.wrong import products
         ("D ? 1", None),
         ("1 << 99", None),
         ("9" * 300 + " *" + " 9 *" * 300, None),
+        ("0x40 / 2", 32),
+        ("010", None),
+        ("(" * 99 + "1" + ")" * 99, None),
     ],
 )
 def test_the_value_of_a_constant_expression(text, number):

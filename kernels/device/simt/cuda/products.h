@@ -25,9 +25,8 @@ static unsigned own_warpgroup(const char* call) {
     die("%s needs a warpgroup, 128 threads; the block's last has %u", call, threads % 128);
   return current->linear / 128;
 }
-// The place of 16 bytes of an operand: row `outer` of M or N and unit `unit` of the summed dimension. turned: unit
-// `unit`
-// of M or N, and row `outer` of the summed dimension.
+// The place of 16 bytes of an operand: row `outer` of M or N and unit `unit` of the summed dimension.
+// turned: unit `unit` of M or N, and row `outer` of the summed dimension.
 static unsigned unit_place(unsigned long long at, unsigned outer, unsigned unit, bool turned) {
   const unsigned start = unsigned(at & 0x3fff) << 4, leading = unsigned(at >> 16 & 0x3fff) << 4;
   const unsigned stride = unsigned(at >> 32 & 0x3fff) << 4, mode = at >> 62;
@@ -101,8 +100,7 @@ void simt_wgmma(unsigned long long* d, const unsigned long long* a, unsigned lon
   if (!p.joined) p.a_at = a_at, p.b_at = b_at, p.flags = flags, p.types = types, p.columns = columns;
   if (p.a_at != a_at || p.b_at != b_at || p.flags != flags || p.types != types || p.columns != columns)
     die("wgmma.mma_async differs between threads of warpgroup %u: A 0x%llx and 0x%llx, B 0x%llx and 0x%llx", which,
-        a_at,
-        p.a_at, b_at, p.b_at);
+        a_at, p.a_at, b_at, p.b_at);
   p.d[thread] = d, p.a[thread] = a;
   if (!a) read_unit(p.a_units[thread], a_at, thread, flags & 4, 64, 'A', pc);
   for (unsigned n = thread; n < 2 * columns; n += 128) read_unit(p.b_units[n], b_at, n, flags & 8, columns, 'B', pc);
@@ -135,8 +133,7 @@ static void stop_at_open_products() {
     const ThreadProducts& left = thread_products[i];
     if (left.open || left.closed)
       stop("missing wait: the products of %s:%u are not waited for. wgmma.commit_group and wgmma.wait_group 0 come "
-           "before "
-           "a use of their sums", base_name(left.first.file), left.first.line);
+           "before a use of their sums", base_name(left.first.file), left.first.line);
   }
 }
 static const bool products_end = (end_products = stop_at_open_products, true);

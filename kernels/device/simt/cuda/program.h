@@ -156,8 +156,7 @@ inline FILE* simt_log() {
   return log ? log : stderr;
 }
 // The log: a line for each new launch, before it a line for each memory that it takes and whose content is new, and
-// after
-// it the memories that it changed. A launch that changed nothing is not run again on the same content.
+// after it the memories that it changed. A launch that changed nothing is not run again on the same content.
 enum : size_t { SIMT_KEPT = 3 << 20, SIMT_KEPT_ALL = 24 << 20, SIMT_LOGGED = 48 };  // bytes of contents, launches
 // The seconds of all launches. Later ones are noted and not run.
 inline const double SIMT_SECONDS = getenv("SIMT_SECONDS") ? atof(getenv("SIMT_SECONDS")) : 20;

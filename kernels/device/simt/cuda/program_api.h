@@ -71,7 +71,7 @@ enum { cudaStreamDefault, cudaStreamNonBlocking, cudaEventDefault = 0, cudaEvent
     cudaHostAllocDefault = 0, cudaHostAllocPortable, cudaHostAllocMapped, cudaHostAllocWriteCombined = 4,
     cudaHostRegisterDefault = 0, cudaHostRegisterPortable, cudaHostRegisterMapped, cudaMemAttachGlobal = 1,
     cudaMemAttachHost, cudaMemAttachSingle = 4, cudaDeviceScheduleAuto = 0, cudaDeviceScheduleSpin,
-        cudaDeviceMapHost = 8,
+    cudaDeviceMapHost = 8,
     cudaDeviceScheduleYield = 2, cudaDeviceScheduleBlockingSync = 4, cudaCpuDeviceId = -1, cudaErrorNotReady = 600,
     cudaErrorInvalidConfiguration = 9, cudaErrorNoDevice = 100 };
 constexpr cudaStream_t cudaStreamLegacy = nullptr, cudaStreamPerThread = nullptr;
@@ -159,8 +159,7 @@ inline cudaError_t cudaMemset2D(void* p, size_t pitch, int value, size_t width, 
 }
 template <class T> cudaError_t cudaMemcpyToSymbolAsync(T& to, const void* from, size_t bytes, size_t at = 0,
     cudaMemcpyKind kind = cudaMemcpyHostToDevice, cudaStream_t = nullptr) { return cudaMemcpyToSymbol(to, from,
-        bytes, at,
-    kind); }
+    bytes, at, kind); }
 template <class P, class T> cudaError_t cudaGetSymbolAddress(P** p, const T& symbol) { return *p = (P*)&symbol,
     cudaSuccess; }
 template <class T> cudaError_t cudaGetSymbolSize(size_t* bytes, const T&) { return *bytes = sizeof(T), cudaSuccess; }
