@@ -1,5 +1,6 @@
 // What a rung changes, as small drawings: before and now. Places only.
 import { COLOURS, rgb, blend } from '../core/paint.js';
+import { wrapped } from '../core/wrapped.js';
 
 /** @typedef {[number, number, number, number]} Rect */
 /** @typedef {[number, number, string][]} Track pieces of a line of time: its start and length, of 12, and its kind */
@@ -64,22 +65,23 @@ const HUES = [COLOURS.Q, COLOURS.K, COLOURS.V, COLOURS.O]; // of four banks
 const SCORES = [3, 4, 3.5, 5, 4.5, 9]; // of six tiles, of 10
 
 /**
- * Drawings with a caption each, under each other or next to each other.
+ * Drawings with a caption each, next to each other.
  * @param {import('../core/kinds.js').Marks} made
  * @param {number[]} panel its rectangle
  * @param {{kernel: string, now: boolean, text: string}[]} drawings
- * @param {{paint: Paint, px: number}} given px: of text
+ * @param {{paint: Paint, px: number, wide: import('./rungs_marks.js').Wide}} given px: of text
  */
-export function addChange(made, [left, top, width, height], drawings, { paint, px }) {
-  const beside = width > 1.9 * height && drawings.length > 1,
-    count = drawings.length,
-    w = beside ? (width - (count - 1) * px) / count : width,
-    h = beside ? height : height / count;
-  drawings.forEach(({ kernel, now, text }, n) => {
-    const x = left + (beside ? n * (w + px) : 0),
-      y = top + (beside ? 0 : n * h);
-    made.text(`change caption ${n}`, [x, y + 1.2 * px, w], text, { bold: now, size: px });
-    draw(made, [x, y + 1.7 * px, w, Math.min(h - 2.3 * px, 9 * px)], kernel, now, { paint, px });
+export function addChange(made, [left, top, width, height], drawings, { paint, px, wide }) {
+  const w = (width - px) / 2,
+    captions = drawings.map(({ text, now }) => wrapped(text, w, 2, one => wide(one, now, px))),
+    lines = Math.max(...captions.map(({ length }) => length));
+  drawings.forEach(({ kernel, now }, n) => {
+    const x = left + n * (w + px);
+    captions[n].forEach((line, at) =>
+      made.text(`change ${kernel} ${n} caption ${at}`, [x, top + (1.1 + 1.3 * at) * px], line, { bold: now, size: px }),
+    );
+    const from = 1.3 * lines * px + 0.6 * px;
+    draw(made, [x, top + from, w, Math.min(height - from, 11 * px)], kernel, now, { paint, px });
   });
 }
 
@@ -162,8 +164,32 @@ function draw(made, [x, y, w, h], kernel, now, { paint, px }) {
     box('kept', kept, COLOURS.P);
     inside('kept', kept, 'm, l');
   } else if (kernel === '02_tiled') sides(now ? 1 : 4, now ? 4 : 1.5, false);
-  else if (kernel === '09_wgmma') sides(now ? 1 : 6, now ? 4 : 1, now);
-  else if (kernel === '04_warp_rows') {
+  else if (kernel === '09_wgmma') {
+    // a tile comes by six requests or by one, and many small products or a large one use it
+    const part = 0.46 * w,
+      cells = now ? 1 : 4,
+      side = Math.min(h, w - part - px),
+      cell = side / cells;
+    box('memory', [x, y, 0.2 * part, side], blend(rgb(COLOURS.K), rgb(paint.background), 0.25));
+    for (let n = 0, arrows = now ? 1 : 6; n < arrows; n++) {
+      const at = y + ((n + 0.5) * side) / arrows;
+      arrow(
+        `arrow ${n}`,
+        [
+          [x + 0.2 * part + 3, at],
+          [x + 0.7 * part - 3, at],
+        ],
+        now ? 4 : 1,
+      );
+    }
+    box('tile', [x + 0.7 * part, y, 0.3 * part, side], COLOURS.K);
+    for (let n = 0; n < cells * cells; n++)
+      box(
+        `product ${n}`,
+        [x + w - side + (n % cells) * cell, y + Math.floor(n / cells) * cell, cell - 2, cell - 2],
+        COLOURS.S,
+      );
+  } else if (kernel === '04_warp_rows') {
     const wide = Math.min(w / 6, 3 * px);
     Array.from({ length: 4 }, (_, n) => {
       const bank = now ? n : 0,

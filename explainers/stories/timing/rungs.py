@@ -128,7 +128,7 @@ def views(taught: Mapping[str, tuple[str, str]]) -> tuple[list[stage.View], list
         "shown": [row["shown"] for row in steps],
         "words": WORDS.table("hand"),
     }
-    return [stage.View("rungs", "rungs", "The ladder", {**meta, "clock": True, "state": []})], WORDS.questions(names, 0)
+    return [stage.View("rungs", "rungs", "The staircase", {**meta, "clock": True, "state": []})], WORDS.questions(names, 0)
 
 
 def _rows(taught: Mapping[str, tuple[str, str]]) -> list[Rung]:
@@ -157,7 +157,7 @@ def _rows(taught: Mapping[str, tuple[str, str]]) -> list[Rung]:
         "change": [],
         "group": "rivals",
     }
-    rivals: list[Rung] = [{**none, "id": id, "said": said} for id, said in RIVALS.items()]
+    rivals: list[Rung] = [{**none, "id": id, "said": said, "short": short[id]} for id, said in RIVALS.items()]
     return [*sorted(ours, key=lambda one: one["group"], reverse=True), *rivals]  # 32 bits first
 
 
