@@ -109,12 +109,14 @@ export default function (host, { meta }, context) {
     idea.replaceChildren(
       ...(link && shown[clock.step].phase === 'rung' ? [`${words.idea} `, way(link, () => lead(link), {}, stop)] : []),
     );
-    controls.toggleAttribute('inert', clock.step !== HAND);
+    controls.style.display = clock.step === HAND ? '' : 'none';
     for (const one of lengths.children) one.setAttribute('aria-pressed', String(one.dataset.problem === problem.id));
     rival.replaceChildren(
       ...rungs
         .filter(({ id }) => id in problem.us)
-        .map(({ id, said }) => element('option', { value: id, selected: id === chosen.rival }, said)),
+        .map(({ id, said, short: name, group }) =>
+          element('option', { value: id, selected: id === chosen.rival }, group === 'rivals' ? name : said),
+        ),
     );
     rival.value = chosen.rival;
   }

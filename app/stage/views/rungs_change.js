@@ -72,21 +72,25 @@ const SCORES = [3, 4, 3.5, 5, 4.5, 9]; // of six tiles, of 10
  * @param {{paint: Paint, px: number, wide: import('./rungs_marks.js').Wide}} given px: of text
  */
 export function addChange(made, [left, top, width, height], drawings, { paint, px, wide }) {
-  const w = (width - px) / 2,
+  // lines of time are long: under each other in a narrow panel
+  const under = drawings[0].kernel in TRACKS && width < 30 * px && height > 10 * px,
+    w = under ? width : (width - px) / 2,
     captions = drawings.map(({ text, now }) => wrapped(text, w, 2, one => wide(one, now, px))),
-    lines = Math.max(...captions.map(({ length }) => length));
+    from = (1.3 * Math.max(...captions.map(({ length }) => length)) + 0.6) * px,
+    h = Math.min((under ? height / 2 - 0.4 * px : height) - from, 11 * px);
   drawings.forEach(({ kernel, now }, n) => {
-    const x = left + n * (w + px);
+    const x = left + (under ? 0 : n * (w + px)),
+      y = top + (under ? (n * height) / 2 : 0);
     captions[n].forEach((line, at) =>
-      made.text(`change ${kernel} ${n} caption ${at}`, [x, top + (1.1 + 1.3 * at) * px], line, { bold: now, size: px }),
+      made.text(`change ${kernel} ${n} caption ${at}`, [x, y + (1.1 + 1.3 * at) * px], line, { bold: now, size: px }),
     );
-    const from = 1.3 * lines * px + 0.6 * px;
-    draw(made, [x, top + from, w, Math.min(height - from, 11 * px)], kernel, now, { paint, px });
+    draw(made, [x, y + from, w, h], kernel, now, { paint, px, wide });
   });
 }
 
-/** @type {(made: import('../core/kinds.js').Marks, area: Rect, kernel: string, now: boolean, given: {paint: Paint, px: number}) => void} */
-function draw(made, [x, y, w, h], kernel, now, { paint, px }) {
+/** @type {(made: import('../core/kinds.js').Marks, area: Rect, kernel: string, now: boolean,
+ *  given: {paint: Paint, px: number, wide: import('./rungs_marks.js').Wide}) => void} */
+function draw(made, [x, y, w, h], kernel, now, { paint, px, wide }) {
   const id = `change ${kernel} ${now}`,
     box = (/** @type {string} */ name, /** @type {number[]} */ rect, /** @type {string} */ fill, more = {}) =>
       made.rect(`${id} ${name}`, rect, { ...(fill ? { fill } : { stroke: paint.border }), ...more }),
@@ -110,12 +114,12 @@ function draw(made, [x, y, w, h], kernel, now, { paint, px }) {
   if (kernel in TRACKS) {
     const lines = TRACKS[kernel][now ? 'now' : 'before'],
       most = Math.max(TRACKS[kernel].now.length, TRACKS[kernel].before.length),
-      row = Math.min(h / most, 2.4 * px);
+      row = Math.min(h / most, 3.2 * px);
     lines.forEach((pieces, line) =>
       pieces.forEach(([from, long, kind], n) => {
         const rect = [x + (from * w) / 12, y + line * row, (long * w) / 12 - 2, row - 3];
         box(`${line} ${n}`, rect, PIECES[kind]);
-        if (row > 1.25 * px) inside(`${line} ${n}`, rect, kind);
+        if (row > 1.25 * px && wide(kind, false, px) < rect[2] - 2) inside(`${line} ${n}`, rect, kind);
       }),
     );
     return;
@@ -166,27 +170,29 @@ function draw(made, [x, y, w, h], kernel, now, { paint, px }) {
   } else if (kernel === '02_tiled') sides(now ? 1 : 4, now ? 4 : 1.5, false);
   else if (kernel === '09_wgmma') {
     // a tile comes by six requests or by one, and many small products or a large one use it
-    const part = 0.46 * w,
-      cells = now ? 1 : 4,
-      side = Math.min(h, w - part - px),
+    const tall = w < 1.6 * h,
+      [cells, arrows] = now ? [1, 1] : [4, 6],
+      [copyWide, copyHigh] = tall ? [w, 0.36 * h] : [0.5 * w, h],
+      side = tall ? Math.min(w, h - copyHigh - 0.6 * px) : Math.min(h, w - copyWide - 2 * px),
+      [left, top] = tall ? [x, y + copyHigh + 0.6 * px] : [x + copyWide + 1.5 * px, y],
       cell = side / cells;
-    box('memory', [x, y, 0.2 * part, side], blend(rgb(COLOURS.K), rgb(paint.background), 0.25));
-    for (let n = 0, arrows = now ? 1 : 6; n < arrows; n++) {
-      const at = y + ((n + 0.5) * side) / arrows;
+    box('memory', [x, y, 0.3 * copyWide, copyHigh], blend(rgb(COLOURS.K), rgb(paint.background), 0.25));
+    for (let n = 0; n < arrows; n++) {
+      const at = y + ((n + 0.5) * copyHigh) / arrows;
       arrow(
         `arrow ${n}`,
         [
-          [x + 0.2 * part + 3, at],
-          [x + 0.7 * part - 3, at],
+          [x + 0.3 * copyWide + 3, at],
+          [x + 0.7 * copyWide - 3, at],
         ],
         now ? 4 : 1,
       );
     }
-    box('tile', [x + 0.7 * part, y, 0.3 * part, side], COLOURS.K);
+    box('tile', [x + 0.7 * copyWide, y, 0.3 * copyWide, copyHigh], COLOURS.K);
     for (let n = 0; n < cells * cells; n++)
       box(
         `product ${n}`,
-        [x + w - side + (n % cells) * cell, y + Math.floor(n / cells) * cell, cell - 2, cell - 2],
+        [left + (n % cells) * cell, top + Math.floor(n / cells) * cell, cell - 2, cell - 2],
         COLOURS.S,
       );
   } else if (kernel === '04_warp_rows') {

@@ -39,7 +39,7 @@ function pilesOf(meta, us) {
 const isNarrow = (/** @type {number} */ width) => width < NARROW;
 const chipOf = (/** @type {number} */ width) => (isNarrow(width) ? LINE : CHIP);
 const columnsOf = (/** @type {number} */ width, /** @type {number} */ em) =>
-  isNarrow(width) ? 1 : Math.max(2, Math.min(3, Math.floor((0.66 * width) / (12 * em))));
+  isNarrow(width) ? 2 : Math.max(2, Math.min(6, Math.floor((0.66 * width) / (9.5 * em))));
 const headOf = (/** @type {number} */ width) => (isNarrow(width) ? TALL : HEAD);
 
 /** @param {{width: number, em: number}} size @param {timing.RungsMeta} meta @param {Record<string, number>} us */
@@ -64,8 +64,8 @@ export function addEnd(made, { width, height, em }, meta, now, paint, wide) {
     head = headOf(width) * em,
     tall = height - head - (GAP * (piles.length - 1) + 0.4) * em,
     highOf = (/** @type {number} */ times) => (tall * Math.log(times)) / Math.log(whole),
-    pile = (narrow ? 0.36 : 0.32) * width,
-    from = pile + 1.2 * em,
+    pile = (narrow ? 0.28 : 0.32) * width,
+    from = pile + (narrow ? 0.6 : 1.2) * em,
     each = (width - from) / columns,
     chip = chipOf(width),
     dim = blend(rgb(paint.text), rgb(paint.background), 0.72),
@@ -82,18 +82,21 @@ export function addEnd(made, { width, height, em }, meta, now, paint, wide) {
   let y = head;
   for (const { kind, stops, rungs, times } of piles) {
     const high = highOf(times);
-    let at = y + high;
+    let low = Math.round(y + high),
+      exact = y + high;
     for (const id of rungs) {
-      at -= highOf(gain(id));
-      made.rect(`stair ${last} ${id}`, [0, at, pile, highOf(gain(id))], { fill: SAVED[kind], ease: 'both' });
+      exact -= highOf(gain(id));
+      const top = Math.round(exact);
+      made.rect(`stair ${last} ${id}`, [0, top, pile, low - top], { fill: SAVED[kind], ease: 'both' });
+      low = top;
     }
     const size = Math.min(2.6 * em, 0.34 * high, narrow ? 1.7 * em : Infinity),
       middle = y + high / 2;
     made.text(`end ${kind} times`, [pile / 2, middle + 0.1 * em], `\u00d7 ${short(times, 3)}`, {
       ...{ align: 'center', bold: true, fill: '#fff', size, span: [0.6, 1] },
     });
-    made.text(`end ${kind}`, [pile / 2, middle + 0.2 * em + 1.1 * em], meta.saves[kind], {
-      ...{ align: 'center', bold: true, fill: '#fff', size: 1.1 * em, span: [0.6, 1] },
+    made.text(`end ${kind}`, [pile / 2, middle + 1.4 * em], meta.saves[kind], {
+      ...{ align: 'center', bold: true, fill: '#fff', size: (narrow ? 1 : 1.2) * em, span: [0.6, 1] },
     });
     const lines = Math.ceil(stops.length / columns),
       row = Math.min(2 * chip * em, high / lines),

@@ -1,16 +1,17 @@
 // A staircase of time on a log scale: each kernel is a stair, and its riser is as high as its gain, so gains that multiply
 // add up. A later stair rests on the gains before it, one layer each. Lines across are rivals. Places only.
 import { Marks } from '../core/kinds.js';
-import { blend, rgb, short } from '../core/paint.js';
+import { blend, rgb, short, smallText } from '../core/paint.js';
 import { wrapped } from '../core/wrapped.js';
 import { addChange } from './rungs_change.js';
 import { addEnd, endHeight, SAVED, timeOf } from './rungs_end.js';
 
 const NARROW = 600; // pixels
 const BASE = 1.2; // em: what the first kernel stands on
-const SPAN = 3; // the least factor of an axis, and that of the last stairs
+const SPAN = 2.5; // the least factor of an axis, and that of the last stairs
 const CARD = 5; // stairs under the card of a change
-const HEAD = 4.6; // em: a card over the stairs, without drawings
+const EARLY = 7; // the same while these have no stairs yet
+const HEAD = 3.6; // em: a card over the stairs, without drawings
 const DRAWN = 12.5; // em: the same with drawings
 const LEAST = 15; // em: the stairs
 /** @typedef {{width: number, height: number, em: number}} Size */
@@ -68,23 +69,26 @@ function addStairs(made, { width, height, em }, meta, now, paint, wide) {
       one => (typeof one === 'string' ? rowOf(meta, one) : one),
     ),
     // ---- places ----
-    left = narrow ? 0 : wide('\u00d7 100', false, em) + 0.8 * em,
-    right = narrow ? 0 : Math.max(...meta.rungs.map(one => wide(one.short, true, em))) + 1.2 * em,
-    each = (width - left - right) / now.stairs.length,
-    names = now.stairs.map(id => rowOf(meta, id).short),
-    fits = names.every(name => wide(name, true, em) < each - 2),
-    foot = height - (fits || narrow ? 1.8 : 3.1) * em,
-    top = (above ? cardOf(width, now) * em : 0) + 2.6 * em,
+    px = narrow ? em : smallText(em), // of names
+    left = narrow ? 0 : wide('\u00d7 100', false, px) + 0.8 * px,
+    right = narrow ? 0 : Math.max(...lined.map(one => wide(one.short, true, px))) + 0.7 * px,
     zoomed = now.phase === 'limit',
     all = [...now.stairs, ...lined.map(({ id }) => id)].map(id => us[id]),
     fast = Math.min(...all),
     slow = zoomed ? SPAN * fast : Math.max(...all, SPAN * fast),
+    columns = now.stairs.filter(id => us[id] < slow || !zoomed),
+    each = (width - left - right) / columns.length,
+    names = columns.map(id => rowOf(meta, id).short),
+    fits = names.every(name => wide(name, true, px) < each - 2),
+    foot = height - (fits || narrow ? 1.5 : 2.8) * px - 2,
+    top = (above ? cardOf(width, now) * em : 0) + (narrow ? 1.6 : 1.2) * em,
     base = zoomed ? 0 : BASE * em,
     level = (/** @type {number} */ time) =>
       foot - Math.max(0, base + ((foot - base - top) * Math.log(slow / time)) / Math.log(slow / fast)),
     first = us[now.stairs[0]],
     dim = blend(rgb(paint.text), rgb(paint.background), 0.72),
-    faint = blend(rgb(paint.text), rgb(paint.background), 0.14);
+    faint = blend(rgb(paint.text), rgb(paint.background), 0.14),
+    pale = blend(rgb(paint.text), rgb(paint.background), 0.06);
   const xOf = (/** @type {number} */ n) => Math.round(left + n * each),
     wideOf = (/** @type {number} */ n) => xOf(n + 1) - xOf(n) - (narrow ? 1 : 2);
 
@@ -92,38 +96,41 @@ function addStairs(made, { width, height, em }, meta, now, paint, wide) {
   if (!narrow)
     for (let times = 1; first / times > fast * 0.98; times *= 10) {
       const y = level(first / times);
-      if (y > foot - 1 && times > 1) continue;
+      if (y > foot - 1) continue;
       made.rect(`scale ${times}`, [left, y, width - left - right, 1], { fill: faint, ease: 'both' });
-      made.text(`scale ${times} is`, [left - 0.6 * em, y + 0.35 * em], `\u00d7 ${times}`, {
-        ...{ align: 'right', fill: dim, ease: 'both' },
+      made.text(`scale ${times} is`, [left - 0.6 * px, y + 0.35 * px], `\u00d7 ${times}`, {
+        ...{ align: 'right', fill: dim, size: px, ease: 'both' },
       });
     }
 
   // ---- the even path, to guess from ----
   if (now.phase === 'begin') {
-    const rise = (level(first) - level(us[now.goal])) / (now.stairs.length - 1);
-    now.stairs.forEach((id, n) => {
-      if (n)
-        made.rect(`even ${id}`, [xOf(n), level(first) - n * rise, wideOf(n), rise], {
-          ...{ stroke: dim, dash: [4, 4], leave: { rect: [xOf(n), foot, wideOf(n), 0], alpha: 0 } },
-        });
+    const rise = (level(first) - level(us[now.goal])) / (columns.length - 1);
+    columns.slice(1).forEach((id, n) => {
+      const [x, w, y] = [xOf(n + 1), wideOf(n + 1), level(first) - (n + 1) * rise],
+        leave = { rect: [x, foot, w, 0], alpha: 0 };
+      made.rect(`even ${id} body`, [x, y, w, foot - y], { fill: pale, leave });
+      made.rect(`even ${id}`, [x, y, w, rise], { stroke: dim, dash: [4, 4], leave });
     });
+    const end = narrow ? width - 0.4 * em : xOf(columns.length - 1) + 0.5 * each - 0.8 * em;
+    made.text('even', [end, foot - 0.5 * em], meta.words.even, { align: 'right', fill: dim, size: px });
   }
 
   // ---- the stairs ----
-  now.stairs.forEach((id, n) => {
+  columns.forEach((id, n) => {
     const seen = now.seen.has(id),
       isNow = id === now.rung,
       one = rowOf(meta, id),
       x = xOf(n),
       w = wideOf(n),
       y = level(us[id]),
-      before = us[now.stairs[n - 1]];
+      place = now.stairs.indexOf(id),
+      before = us[now.stairs[place - 1]];
     if (!narrow || (isNow && now.phase !== 'begin')) {
-      const half = wide(one.short, isNow, em) / 2,
+      const half = wide(one.short, isNow, px) / 2,
         middle = Math.max(half, Math.min(width - half, x + w / 2));
-      made.text(`stair ${id} name`, [middle, foot + (fits || narrow || n % 2 ? 1.3 : 2.6) * em], one.short, {
-        ...{ align: 'center', bold: isNow, fill: seen ? paint.text : dim, ease: 'both' },
+      made.text(`stair ${id} name`, [middle, foot + (fits || narrow || n % 2 ? 1.3 : 2.5) * px], one.short, {
+        ...{ align: 'center', bold: isNow, fill: seen ? paint.text : dim, size: px, ease: 'both' },
       });
     }
     if (!seen) return;
@@ -138,13 +145,15 @@ function addStairs(made, { width, height, em }, meta, now, paint, wide) {
         ...{ fill, ease: 'both', enter: { rect: [x, low, w, 0] }, leave: { alpha: 0 } },
         span: of === id ? [0.3, 1] : [0, 0.5],
       });
-    layer('first', foot, from, blend(rgb(paint.text), rgb(paint.background), isNow ? 0.5 : 0.22));
-    for (let k = 1; k <= n; k++) {
+    layer('first', foot, from, blend(rgb(paint.text), rgb(paint.background), 0.22));
+    let riser = 0;
+    for (let k = 1; k <= place; k++) {
       const of = now.stairs[k],
         high = Math.max(y, Math.min(from, level(us[of]))),
-        strong = k < n ? 0.26 : isNow || now.phase !== 'rung' ? 1 : 0.72;
+        strong = k < place ? 0.26 : isNow || now.phase !== 'rung' ? 1 : 0.86;
       if (from - high > 0.05)
         layer(of, from, high, blend(rgb(SAVED[rowOf(meta, of).saves] ?? dim), rgb(paint.background), strong));
+      riser = from - high;
       from = high;
     }
     made.add(`stair ${id} area`, 'area', [x, y - 1.6 * em, w, foot - y + 1.6 * em], {
@@ -152,40 +161,48 @@ function addStairs(made, { width, height, em }, meta, now, paint, wide) {
       tip: `${id}: ${one.said}\n${[timeOf(us[id]), now.factor(id)].filter(Boolean).join(', ')}`,
     });
     if (y >= foot || (narrow && !isNow)) return;
+    // in the riser, below a thin one, or over a low stair
     const said = before ? `\u00d7 ${short(before / us[id], 3)}` : timeOf(us[id]),
       size = isNow ? 1.15 * em : em,
+      inside = before && riser > 1.7 * size,
+      over = !inside && foot - y < riser + 1.9 * size,
       half = wide(said, isNow, size) / 2,
-      middle = Math.max(left + half, Math.min(width - (narrow ? 0 : right) - half, x + w / 2));
-    if (isNow || wide(said, false, size) < each + 4)
-      made.text(`stair ${id} gain`, [middle, y - 0.45 * em], said, {
-        ...{ align: 'center', bold: isNow, size, ease: 'both', span: [0.5, 1] },
+      middle = Math.max(left + half, Math.min(width - right - half, x + w / 2)),
+      at = inside ? y + riser / 2 + 0.35 * size : over ? y - 0.4 * size : y + riser + 1.1 * size;
+    if (2 * half < w + (narrow ? 0 : 8))
+      made.text(`stair ${id} gain`, [middle, at], said, {
+        ...{ align: 'center', bold: isNow || inside, size, ease: 'both', span: [0.5, 1] },
+        fill: inside ? '#fff' : paint.text,
       });
   });
 
   // ---- the rivals ----
   const places = lined.map(one => ({ ...one, y: level(us[one.id]) })).filter(({ y }) => y < foot - 0.5 * em);
   places.sort((a, b) => a.y - b.y);
+  const isStrong = (/** @type {string} */ id) => id === (now.phase === 'hand' || zoomed ? now.rival : now.goal),
+    main = places.find(({ id }) => isStrong(id))?.y ?? -Infinity;
+  let under = 0; // the end of the label above
   places.forEach(({ id, short: name, said, y }, n) => {
-    const strong = now.phase === 'hand' || zoomed ? id === now.rival : id === now.goal,
+    const strong = isStrong(id),
       fill = strong ? paint.text : dim,
-      near = [places[n - 1]?.y, places[n + 1]?.y].map(other => Math.abs((other ?? Infinity) - y) < 2.7 * em),
-      time = timeOf(us[id]);
-    made.add(`rival ${id}`, 'line', [left, y, width - left, 0], {
+      isNear = [places[n - 1], places[n + 1]].some(other => other && Math.abs(other.y - y) < 2.7 * px),
+      time = timeOf(us[id]),
+      more = { bold: strong, fill, size: px, ease: 'both' };
+    made.add(`rival ${id}`, 'line', [left, y, width - left - right, 0], {
       ...{ stroke: fill, width: strong ? 2.5 : 1, dash: strong ? undefined : [6, 4], ease: 'both' },
     });
     if (narrow) {
-      // the stairs rise to the right, so a line has its name at the left
-      if (strong || !near[0])
-        made.text(`rival ${id} is`, [0, y + (near[1] || strong ? -0.35 : 1.1) * em], `${name} ${time}`, {
-          ...{ bold: strong, fill, ease: 'both' },
-        });
-    } else if (near[0] || near[1]) {
-      made.text(`rival ${id} is`, [width, y + (near[1] ? -0.4 : 1.15) * em], `${name} ${time}`, {
-        ...{ align: 'right', bold: strong, fill, ease: 'both' },
-      });
+      // at the left, where the stairs are low, and never on another name
+      const free = places.every(other => other.id === id || Math.abs(other.y - y) > 1.4 * px || other.y > y);
+      if (strong || (free && y < level(us[columns[0]]) && Math.abs(y - main) > 1.4 * px))
+        made.text(`rival ${id} is`, [0, y - 0.35 * px], `${name} ${time}`, more);
     } else {
-      made.text(`rival ${id} is`, [width, y - 0.4 * em], name, { align: 'right', bold: strong, fill, ease: 'both' });
-      made.text(`rival ${id} time`, [width, y + 1.15 * em], time, { align: 'right', bold: strong, fill, ease: 'both' });
+      const lines = isNear ? [`${name} ${time}`] : [name, time],
+        from = Math.max(under, y - 0.65 * lines.length * px);
+      lines.forEach((line, at) =>
+        made.text(`rival ${id} ${at}`, [width - right + 0.6 * px, from + (1.3 * at + 1) * px], line, more),
+      );
+      under = from + 1.3 * lines.length * px;
     }
     made.add(`rival ${id} area`, 'area', [narrow ? 0 : width - right, y - 1.3 * em, right || width / 2, 2.6 * em], {
       datum: { row: id },
@@ -194,14 +211,19 @@ function addStairs(made, { width, height, em }, meta, now, paint, wide) {
   });
 
   // ---- the way that is left ----
-  const here = now.stairs.indexOf(now.rung),
+  const here = columns.indexOf(now.rung),
     tread = level(us[now.rung]),
     to = isDrawn(now) ? now.goal : now.rival,
     gap = tread - level(us[to]);
-  if (isDrawn(now) && gap > 3.4 * em && !narrow) {
-    const next = Math.max(here + 1, CARD),
-      x = xOf(next) + 0.5 * each,
-      rest = `\u00d7 ${short(us[now.rung] / us[to], 3)}`;
+  if (isDrawn(now) && gap > 4.6 * em && !narrow) {
+    const freeOf = (/** @type {number} */ y) =>
+        Math.min(2.6 * em, ...[...places, { y: tread }].map(one => Math.abs(one.y - (y + 0.1 * em)))),
+      x = xOf(columns.length - 1) + 0.5 * each,
+      rest = `\u00d7 ${short(us[now.rung] / us[to], 3)}`,
+      // the place that is farthest from all lines
+      middle = [0.25, 0.35, 0.45, 0.55, 0.65]
+        .map(share => tread - share * gap)
+        .reduce((best, y) => (freeOf(y) > freeOf(best) + 1 ? y : best));
     made.rect('way foot', [xOf(here), tread, x - xOf(here), 1.5], { fill: dim, ease: 'both' });
     made.add('way', 'way', null, {
       points: [
@@ -210,8 +232,8 @@ function addStairs(made, { width, height, em }, meta, now, paint, wide) {
       ],
       ...{ stroke: paint.text, width: 2.5, head: 6, ease: 'both' },
     });
-    made.text('way is', [x + 0.7 * em, tread - 0.62 * gap], rest, { bold: true, size: 1.7 * em, ease: 'both' });
-    made.text('way to', [x + 0.7 * em, tread - 0.62 * gap + 1.4 * em], meta.words.left, { ease: 'both' });
+    made.text('way is', [x - 0.8 * em, middle], rest, { align: 'right', bold: true, size: 1.7 * em, ease: 'both' });
+    made.text('way to', [x - 0.8 * em, middle + 1.4 * em], meta.words.left, { align: 'right', ease: 'both' });
   }
   if (!isDrawn(now) && Math.abs(gap) > 2) {
     const w = Math.min(wideOf(here), 0.9 * em),
@@ -223,9 +245,9 @@ function addStairs(made, { width, height, em }, meta, now, paint, wide) {
 
   // ---- the card ----
   if (above) return addCard(made, [0, 0, width, cardOf(width, now) * em], meta, now, paint, wide, em);
-  const under = zoomed ? CARD + 2 : CARD,
-    most = Math.min(foot, ...now.stairs.slice(0, under).map(id => level(us[id])));
-  addCard(made, [left, 0, under * each - 0.9 * em, most - 2.1 * em], meta, now, paint, wide, em);
+  const count = zoomed ? 2 : now.phase === 'rung' && here < CARD ? EARLY : CARD,
+    most = Math.min(...(zoomed ? columns.slice(0, count) : now.stairs.slice(0, CARD)).map(id => level(us[id])));
+  addCard(made, [left, 0, count * each - 0.9 * em, most - 0.6 * em], meta, now, paint, wide, em);
 }
 
 /**

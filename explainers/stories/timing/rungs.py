@@ -312,6 +312,6 @@ def _problem(
     us = {name: float(value) for name, value in times.items() if name in RUNGS or name in RIVALS}
     fastest = min((value for name, value in us.items() if name in RUNGS), default=0.0)
     us = {name: value for name, value in us.items() if name not in ASIDE or value == fastest}
-    more_of = {"long": f", {sizes['num_heads']} heads", "turns": f", {sizes['batch']} texts", "work": ", no pauses"}
-    tokens = f"{int(str(sizes['seq_len'])):,}{more_of.get(id, '')}"
+    more_of = {"turns": f", {sizes['batch']} texts"}
+    tokens = "no pauses" if id == "work" else f"{int(str(sizes['seq_len'])):,}{more_of.get(id, '')}"
     return {"id": id, "said": WORDS.say("problem", names), "tokens": tokens, "us": us}
