@@ -189,12 +189,15 @@ function draw(made, [x, y, w, h], kernel, now, { paint, px, wide }) {
       );
     }
     box('tile', [x + 0.7 * copyWide, y, 0.3 * copyWide, copyHigh], COLOURS.K);
+    if (now && 0.3 * copyWide > 1.2 * wide('tile', false, px))
+      inside('tile', [x + 0.7 * copyWide, y, 0.3 * copyWide, copyHigh], 'tile');
     for (let n = 0; n < cells * cells; n++)
       box(
         `product ${n}`,
         [left + (n % cells) * cell, top + Math.floor(n / cells) * cell, cell - 2, cell - 2],
         COLOURS.S,
       );
+    if (now && side > wide('product', false, px) + 8) inside('product', [left, top, side, side], 'product');
   } else if (kernel === '04_warp_rows') {
     const wide = Math.min(w / 6, 3 * px);
     Array.from({ length: 4 }, (_, n) => {

@@ -5,8 +5,7 @@ import { amount, blend, COLOURS, PALETTE, rgb, short } from '../core/paint.js';
 import { wrapped } from '../core/wrapped.js';
 
 const NARROW = 600; // pixels
-const CHIP = 2.7; // em: a stop
-const LINE = 1.4; // em: the same in a narrow picture, without its words
+const LINE = 1.35; // em: a stop
 const HEAD = 2.2; // em: the whole
 const TALL = 3.6; // em: the same in a narrow picture
 const GAP = 0.6; // em: between two piles
@@ -37,19 +36,15 @@ function pilesOf(meta, us) {
   return { piles: piles.reverse(), stairs, gain, product, whole: us[stairs[0]] / us[stairs[stairs.length - 1]] };
 }
 const isNarrow = (/** @type {number} */ width) => width < NARROW;
-const chipOf = (/** @type {number} */ width) => (isNarrow(width) ? LINE : CHIP);
-const columnsOf = (/** @type {number} */ width, /** @type {number} */ em) =>
-  isNarrow(width) ? 2 : Math.max(2, Math.min(6, Math.floor((0.66 * width) / (9.5 * em))));
 const headOf = (/** @type {number} */ width) => (isNarrow(width) ? TALL : HEAD);
 
 /** @param {{width: number, em: number}} size @param {timing.RungsMeta} meta @param {Record<string, number>} us */
 export function endHeight({ width, em }, meta, us) {
   const { piles, whole } = pilesOf(meta, us),
-    columns = columnsOf(width, em),
     // the stops of each pile fit into its share of the height
     need = piles.map(({ stops, times }) => {
-      const rows = Math.ceil(stops.length / columns) * chipOf(width);
-      return (rows * Math.log(whole)) / Math.log(times);
+      const own = stops.filter(({ rungs }) => rungs.length).length;
+      return (LINE * Math.max(own, stops.length - own, 2) * Math.log(whole)) / Math.log(times);
     });
   return (headOf(width) + Math.max(...need) + GAP * (piles.length - 1) + 0.4) * em;
 }
@@ -59,29 +54,32 @@ export function addEnd(made, { width, height, em }, meta, now, paint, wide) {
   const { us } = now.problem,
     { piles, stairs, gain, product, whole } = pilesOf(meta, us),
     narrow = isNarrow(width),
-    columns = columnsOf(width, em),
     last = stairs[stairs.length - 1],
     head = headOf(width) * em,
     tall = height - head - (GAP * (piles.length - 1) + 0.4) * em,
     highOf = (/** @type {number} */ times) => (tall * Math.log(times)) / Math.log(whole),
-    pile = (narrow ? 0.28 : 0.32) * width,
-    from = pile + (narrow ? 0.6 : 1.2) * em,
-    each = (width - from) / columns,
-    chip = chipOf(width),
+    pile = (narrow ? 0.25 : 0.3) * width,
+    [left, long] = [pile + 3, (narrow ? 0.4 : 0.36) * width], // of the stops with stairs
+    from = left + long + (narrow ? 0.5 : 1.2) * em, // of the others
     dim = blend(rgb(paint.text), rgb(paint.background), 0.72),
+    late = { span: [0.6, 1] },
+    factor = (/** @type {number} */ times) => `\u00d7 ${short(times, 3)}`,
     title = filled(meta.words.whole, {
       ...{ before: timeOf(us[stairs[0]]), after: timeOf(us[last]), times: short(whole, 3) },
       factors: [...piles]
         .reverse()
-        .map(({ times }) => `\u00d7 ${short(times, 3)}`)
+        .map(({ times }) => factor(times))
         .join(' '),
     });
-  wrapped(title, width, 2, one => wide(one, true, 1.2 * em)).forEach((line, n) =>
+  wrapped(title, narrow ? width : from, 2, one => wide(one, true, 1.2 * em)).forEach((line, n) =>
     made.text(`end whole ${n}`, [0, (1.25 + 1.5 * n) * em], line, { bold: true, size: 1.2 * em }),
   );
+  made.text('end others', [from, head - 0.6 * em, width - from], meta.words.others, { fill: dim, ...late });
   let y = head;
   for (const { kind, stops, rungs, times } of piles) {
-    const high = highOf(times);
+    const high = highOf(times),
+      size = Math.min(2.6 * em, 0.34 * high, narrow ? 1.7 * em : Infinity),
+      middle = y + high / 2;
     let low = Math.round(y + high),
       exact = y + high;
     for (const id of rungs) {
@@ -90,29 +88,56 @@ export function addEnd(made, { width, height, em }, meta, now, paint, wide) {
       made.rect(`stair ${last} ${id}`, [0, top, pile, low - top], { fill: SAVED[kind], ease: 'both' });
       low = top;
     }
-    const size = Math.min(2.6 * em, 0.34 * high, narrow ? 1.7 * em : Infinity),
-      middle = y + high / 2;
-    made.text(`end ${kind} times`, [pile / 2, middle + 0.1 * em], `\u00d7 ${short(times, 3)}`, {
-      ...{ align: 'center', bold: true, fill: '#fff', size, span: [0.6, 1] },
-    });
-    made.text(`end ${kind}`, [pile / 2, middle + 1.4 * em], meta.saves[kind], {
-      ...{ align: 'center', bold: true, fill: '#fff', size: (narrow ? 1 : 1.2) * em, span: [0.6, 1] },
-    });
-    const lines = Math.ceil(stops.length / columns),
-      row = Math.min(2 * chip * em, high / lines),
-      over = y + (high - lines * row) / 2;
-    stops.forEach(({ stop, said, rungs: own }, n) => {
-      const x = from + (n % columns) * each,
-        top = over + Math.floor(n / columns) * row + (row - chip * em) / 2,
-        factor = own.length ? ` \u00d7 ${short(product(own), 3)}` : '';
-      made.text(`end ${kind} ${stop}`, [x, top + 1.1 * em, each - 0.6 * em], `${stop}${factor}`, {
-        ...{ bold: !!own.length, fill: own.length ? paint.text : dim, span: [0.6, 1] },
+    for (const [id, at, text, px] of /** @type {[string, number, string, number][]} */ ([
+      ['times', middle + 0.1 * em, factor(times), size],
+      ['saves', middle + 1.4 * em, meta.saves[kind], (narrow ? 1 : 1.2) * em],
+    ]))
+      made.text(`end ${kind} ${id}`, [pile / 2, at, pile - 4], text, {
+        ...{ align: 'center', bold: true, fill: '#fff', size: px, ...late },
       });
-      if (chip > LINE)
-        made.text(`end ${kind} ${stop} is`, [x, top + 2.35 * em, each - 0.6 * em], said, { fill: dim, span: [0.6, 1] });
-      made.add(`end ${kind} ${stop} area`, 'area', [x, top, each - 0.3 * em, (chip - 0.1) * em], {
+
+    // the stops with stairs, each as high as its gain
+    const own = stops.filter(stop => stop.rungs.length),
+      others = stops.filter(stop => !stop.rungs.length);
+    let foot = y + high,
+      under = foot; // the top of the label below
+    for (const { stop, said, rungs: of } of own) {
+      const share = highOf(product(of)),
+        both = !narrow && share > 2.9 * em,
+        room = (both ? 2 * LINE : LINE) * em,
+        top = Math.min(under - room, foot - share / 2 - room / 2);
+      made.rect(`end ${kind} ${stop} part`, [left, foot - share, long, Math.max(1, share - 1)], {
+        ...{ fill: blend(rgb(SAVED[kind]), rgb(paint.background), 0.26), ...late },
+      });
+      made.text(
+        `end ${kind} ${stop}`,
+        [left + 0.6 * em, top + 1.05 * em, long - em],
+        `${stop} ${factor(product(of))}`,
+        {
+          ...{ bold: true, size: both ? 1.15 * em : em, ...late },
+        },
+      );
+      if (both) made.text(`end ${kind} ${stop} is`, [left + 0.6 * em, top + 2.4 * em, long - em], said, late);
+      made.add(`end ${kind} ${stop} area`, 'area', [left, top, long, room], {
         datum: { stop },
-        tip: [`${stop}: ${said}`, ...own.map(id => `${id}: \u00d7 ${short(gain(id), 3)}`)].join('\n'),
+        tip: [`${stop}: ${said}`, ...of.map(id => `${id}: ${factor(gain(id))}`)].join('\n'),
+      });
+      [foot, under] = [foot - share, top];
+    }
+    const row = Math.min(2.2 * em, high / Math.max(1, others.length));
+    others.forEach(({ stop, said }, n) => {
+      const top = middle + (n - others.length / 2) * row;
+      made.text(
+        `end ${kind} ${stop}`,
+        [from, top + row / 2 + 0.35 * em, width - from],
+        narrow ? stop : `${stop}: ${said}`,
+        {
+          ...{ fill: dim, ...late },
+        },
+      );
+      made.add(`end ${kind} ${stop} area`, 'area', [from, top, width - from, row], {
+        datum: { stop },
+        tip: `${stop}: ${said}`,
       });
     });
     y += high + GAP * em;

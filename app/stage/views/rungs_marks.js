@@ -113,7 +113,7 @@ function addStairs(made, { width, height, em }, meta, now, paint, wide) {
       made.rect(`even ${id}`, [x, y, w, rise], { stroke: dim, dash: [4, 4], leave });
     });
     const end = narrow ? width - 0.4 * em : xOf(columns.length - 1) + 0.5 * each - 0.8 * em;
-    made.text('even', [end, foot - 0.5 * em], meta.words.even, { align: 'right', fill: dim, size: px });
+    made.text('even', [end, foot - base - 0.6 * em], meta.words.even, { align: 'right', fill: dim, size: px });
   }
 
   // ---- the stairs ----
@@ -197,7 +197,8 @@ function addStairs(made, { width, height, em }, meta, now, paint, wide) {
       if (strong || (free && y < level(us[columns[0]]) && Math.abs(y - main) > 1.4 * px))
         made.text(`rival ${id} is`, [0, y - 0.35 * px], `${name} ${time}`, more);
     } else {
-      const lines = isNear ? [`${name} ${time}`] : [name, time],
+      const both = `${name} ${time}`,
+        lines = !isNear ? [name, time] : [wide(both, strong, px) < right - 0.6 * px ? both : name],
         from = Math.max(under, y - 0.65 * lines.length * px);
       lines.forEach((line, at) =>
         made.text(`rival ${id} ${at}`, [width - right + 0.6 * px, from + (1.3 * at + 1) * px], line, more),
