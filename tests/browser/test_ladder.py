@@ -1,4 +1,4 @@
-"""The staircase of How fast in a real Chromium: a step to each stair, and a rival and a length of the reader's choice."""
+"""The staircase of How fast in a real Chromium: a step to each stair, and the reader's rival and length."""
 
 import re
 

@@ -103,7 +103,7 @@ export function addEnd(made, { width, height, em }, meta, now, paint, wide) {
       under = foot; // the top of the label below
     for (const { stop, said, rungs: of } of own) {
       const share = highOf(product(of)),
-        both = !narrow && share > 2.9 * em,
+        both = !narrow && share > 4 * em,
         room = (both ? 2 * LINE : LINE) * em,
         top = Math.min(under - room, foot - share / 2 - room / 2);
       made.rect(`end ${kind} ${stop} part`, [left, foot - share, long, Math.max(1, share - 1)], {

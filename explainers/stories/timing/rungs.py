@@ -40,7 +40,7 @@ class Rung(TypedDict):
 
     said: its idea, or the rival's name. stop: number and title of the stop with its idea, or "". link: to this stop.
     change: what the kernel before does, and what this one does. Empty for a rival. group: the row's group. short: its
-    idea in a word. saves: what its change saves, or "".
+    idea in a word, or the rival's short name. saves: what its change saves, or "".
     """
 
     id: str
@@ -128,7 +128,8 @@ def views(taught: Mapping[str, tuple[str, str]]) -> tuple[list[stage.View], list
         "shown": [row["shown"] for row in steps],
         "words": WORDS.table("hand"),
     }
-    return [stage.View("rungs", "rungs", "The staircase", {**meta, "clock": True, "state": []})], WORDS.questions(names, 0)
+    view = stage.View("rungs", "rungs", "The staircase", {**meta, "clock": True, "state": []})
+    return [view], WORDS.questions(names, 0)
 
 
 def _rows(taught: Mapping[str, tuple[str, str]]) -> list[Rung]:
