@@ -74,7 +74,7 @@ export function addEnd(made, { width, height, em }, meta, now, paint, wide) {
   wrapped(title, narrow ? width : from, 2, one => wide(one, true, 1.2 * em)).forEach((line, n) =>
     made.text(`end whole ${n}`, [0, (1.25 + 1.5 * n) * em], line, { bold: true, size: 1.2 * em }),
   );
-  made.text('end others', [from, head - 0.6 * em, width - from], meta.words.others, { fill: dim, ...late });
+  let titled = false;
   let y = head;
   for (const { kind, stops, rungs, times } of piles) {
     const high = highOf(times),
@@ -88,6 +88,7 @@ export function addEnd(made, { width, height, em }, meta, now, paint, wide) {
       made.rect(`stair ${last} ${id}`, [0, top, pile, low - top], { fill: SAVED[kind], ease: 'both' });
       low = top;
     }
+    made.rect(`end ${kind} pile`, [0, y, pile, high], { fill: SAVED[kind], span: [0.8, 1] });
     for (const [id, at, text, px] of /** @type {[string, number, string, number][]} */ ([
       ['times', middle + 0.1 * em, factor(times), size],
       ['saves', middle + 1.4 * em, meta.saves[kind], (narrow ? 1 : 1.2) * em],
@@ -99,16 +100,21 @@ export function addEnd(made, { width, height, em }, meta, now, paint, wide) {
     // the stops with stairs, each as high as its gain
     const own = stops.filter(stop => stop.rungs.length),
       others = stops.filter(stop => !stop.rungs.length);
-    let foot = y + high,
-      under = foot; // the top of the label below
+    let foot = y + high;
+    for (const { stop, rungs: of } of own) {
+      const share = highOf(product(of));
+      foot -= share;
+      made.rect(`end ${kind} ${stop} part`, [left, foot, long, Math.max(1, share - 1)], {
+        ...{ fill: blend(rgb(SAVED[kind]), rgb(paint.background), 0.26), ...late },
+      });
+    }
+    foot = y + high;
+    let under = foot; // the top of the label below
     for (const { stop, said, rungs: of } of own) {
       const share = highOf(product(of)),
         both = !narrow && share > 4 * em,
         room = (both ? 2 * LINE : LINE) * em,
-        top = Math.min(under - room, foot - share / 2 - room / 2);
-      made.rect(`end ${kind} ${stop} part`, [left, foot - share, long, Math.max(1, share - 1)], {
-        ...{ fill: blend(rgb(SAVED[kind]), rgb(paint.background), 0.26), ...late },
-      });
+        top = Math.max(y, Math.min(under - room, foot - share / 2 - room / 2));
       made.text(
         `end ${kind} ${stop}`,
         [left + 0.6 * em, top + 1.05 * em, long - em],
@@ -125,6 +131,12 @@ export function addEnd(made, { width, height, em }, meta, now, paint, wide) {
       [foot, under] = [foot - share, top];
     }
     const row = Math.min(2.2 * em, high / Math.max(1, others.length));
+    if (others.length && !titled)
+      made.text('end others', [from, middle - (0.5 * others.length + 0.3) * row], meta.words.others, {
+        bold: true,
+        ...late,
+      });
+    titled ||= others.length > 0;
     others.forEach(({ stop, said }, n) => {
       const top = middle + (n - others.length / 2) * row;
       made.text(
