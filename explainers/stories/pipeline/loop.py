@@ -1,11 +1,11 @@
-"""The picture `loop`: the four pieces of a key tile in three schedules, and the marks of the run beneath.
+"""The picture `loop`: the pieces of a key tile in three schedules, and the marks of the run in the same form.
 
 The schedules follow from the rule of app/stage/views/loop_rule.js and are modelled. The reader moves the length of the
 copy and of the softmax.
 """
 
 from functools import cache
-from typing import TypedDict
+from typing import Any, TypedDict
 
 from explainers.stories.pipeline import schedule
 from explainers.stories.pipeline.marks import COPIES, BlockStory
@@ -17,20 +17,22 @@ from kernels.measure import pipeline_bars
 from kernels.recordings import tables
 
 WORDS = Words.of(str(__package__), "loop.toml")
-PHASES = ("pieces", "units", "after", "flight", "roles", "turns", "run", "hand")
+PHASES = ("pieces", "units", "after", "flight", "turns", "run", "hand")
 # The marks whose lines of code are lit at a step. Each other step lights all pieces.
-LIT = {"flight": COPIES, "roles": ("producer", "consumer"), "turns": ("scores", "softmax", "output")}
+LIT = {"flight": COPIES, "turns": ("producer", "consumer", "scores", "softmax", "output")}
 PIECES = (*COPIES, "scores", "softmax", "output")
 BYTES = 2  # of a number
 EXPONENTIALS = 16  # of an SM of sm_90 in a cycle (CUDA C++ Programming Guide, arithmetic instructions)
 FIRST = 3  # key tile of the run at the left edge
 MOST = 8  # key tiles of the run in sight
-PARTS = {"S": "S", "O": "O", "products": "S", "softmax": "P", "flight": "O"}  # of the bars of a schedule
+PARTS = {"scores": "S", "output": "O"}  # of a product
 
 
 class LoopBar(TypedDict):
-    """A bar of the run. unit: copy, tensor or softmax. group: the warpgroup from 0, -1 for a copy. flying: whether it
-    lasts until the wait for a product, not until the product is ready."""
+    """A bar of the run.
+
+    unit: tensor or softmax. group: the warpgroup from 0. start, end: of a product, see placed. spent: recorded ns, of a
+    product from its start to the wait for it."""
 
     unit: str
     part: str
@@ -38,7 +40,7 @@ class LoopBar(TypedDict):
     group: int
     start: float
     end: float
-    flying: bool
+    spent: float
 
 
 class LoopMeta(TypedDict):
@@ -89,7 +91,7 @@ def views(story: BlockStory) -> list[stage.View]:
         "softmax": softmax,
         "groups": model.groups,
         "cycle": [int(pipeline_bars.TENSOR_FLOPS["wgmma"]) // 2, EXPONENTIALS],
-        "run": run(story),
+        "run": run(story, model.product),
         "source": WORDS.say("source", names),
         "share": share,
         "rule": WORDS.say("rule", names),
@@ -122,29 +124,45 @@ def level(gpu: str) -> Row:
     return {"GB/s": float(rates.max()), "ns": float(loads.min()), **place}
 
 
-def run(story: BlockStory) -> list[LoopBar]:
-    """The products and the softmaxes of the block, from a key tile near the start on."""
-    groups = sorted(int(n) for n in story.bars[story.bars.event == "softmax"].writer.unique())
+def run(story: BlockStory, product: float) -> list[LoopBar]:
+    """The products and the softmaxes of the block, from a key tile near the start on. product: ns of one, alone."""
+    softmax = story.bars[story.bars.event == "softmax"]
+    groups = sorted(int(n) for n in softmax.writer.unique())
     begin, end = story.steps[min(FIRST, len(story.steps) - 1)]["span"][0], float("inf")
     if len(story.steps) > FIRST + MOST:
         end = story.steps[FIRST + MOST]["span"][0]
-    bars = [bar for bar in schedule.bars_of_run(story, groups) if bar.row < len(groups) and bar.kind in PARTS]
-    for row, writer in enumerate(groups):
-        flying = story.flight[(story.flight.writer == writer) & (story.flight.event == "output")]
-        bars += [
-            schedule.Bar(row, "flight", int(bar.tile), bar.start_ns, bar.end_ns)
-            for bar in flying[flying.tile.notna()].itertuples()
-        ]
+    bars = [("softmax", "P", bar, bar.start_ns, bar.end_ns) for bar in softmax.itertuples()]
+    bars += [("tensor", PARTS[bar.event], bar, start, start + product) for bar, start in placed(story, product)]
     return [
         {
-            "unit": "softmax" if bar.kind == "softmax" else "tensor",
-            "part": PARTS[bar.kind],
-            "tile": bar.tile,
-            "group": bar.row,
-            "start": bar.start - begin,
-            "end": bar.end - begin,
-            "flying": bar.kind == "flight",
+            "unit": unit,
+            "part": part,
+            "tile": int(bar.tile),
+            "group": groups.index(int(bar.writer)),
+            "start": start - begin,
+            "end": stop - begin,
+            "spent": bar.end_ns - bar.start_ns,
         }
-        for bar in bars
-        if bar.end > begin and bar.start < end
+        for unit, part, bar, start, stop in bars
+        if stop > begin and start < end
     ]
+
+
+def placed(story: BlockStory, product: float) -> list[tuple[Any, float]]:
+    """Each product of the block, and when it runs on the tensor cores.
+
+    Rule: a product has all tensor cores, as in the model, after the products before it. If its warpgroup waits for it
+    at once, it ends with this wait. An output in flight follows the last product of its warpgroup."""
+    flying = story.flight[story.flight.event.isin(PARTS)]
+    bars = story.bars[story.bars.event.isin(PARTS)] if flying.empty else flying
+    wanted, last = list[tuple[float, Any]](), dict[int, float]()
+    for bar in bars.sort_values("start_ns").itertuples():
+        waited = flying.empty or bar.event == "scores"
+        start = bar.end_ns - product if waited else max(bar.start_ns, last.get(bar.writer, 0.0))
+        last[bar.writer] = start + product
+        wanted.append((start, bar))
+    made, free = list[tuple[Any, float]](), float("-inf")
+    for start, bar in sorted(wanted, key=lambda one: one[0]):
+        made.append((bar, max(start, free)))
+        free = made[-1][1] + product
+    return made
