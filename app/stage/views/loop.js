@@ -40,10 +40,10 @@ export default function (host, { meta }, context) {
       const bars = schedule(name, times);
       return { id, title, note, bars, share: share(bars, times), full: name === 'turns', recorded: false };
     };
-    const found = [one('A', 'after', 'A  One by one', filled(texts.after, { groups }))];
+    const found = [one('A', 'after', 'A  No overlap', filled(texts.after, { groups }))];
     if (step <= 1) found[0].bars = found[0].bars.filter(({ tile }) => tile === 0);
-    if (step >= FLIGHT) found.push(one('B', 'flight', 'B  In flight', texts.flight));
-    if (step >= TURNS) found.push(one('C', 'turns', 'C  Ping-pong', texts.turns));
+    if (step >= FLIGHT) found.push(one('B', 'flight', 'B  Copies ahead', texts.flight));
+    if (step >= TURNS) found.push(one('C', 'turns', 'C  Taking turns', texts.turns));
     if (step >= RUN)
       found.push({
         ...{ id: 'run', title: 'Real run', note: meta.source, bars: /** @type {any} */ (run), share: meta.share },

@@ -5,7 +5,9 @@ copy and of the softmax.
 """
 
 from functools import cache
-from typing import Any, TypedDict
+from typing import TypedDict
+
+import pandas as pd
 
 from explainers.stories.pipeline import schedule
 from explainers.stories.pipeline.marks import COPIES, BlockStory
@@ -25,7 +27,8 @@ BYTES = 2  # of a number
 EXPONENTIALS = 16  # of an SM of sm_90 in a cycle (CUDA C++ Programming Guide, arithmetic instructions)
 FIRST = 3  # key tile of the run at the left edge
 MOST = 8  # key tiles of the run in sight
-PARTS = {"scores": "S", "output": "O"}  # of a product
+PRODUCTS = ("scores", "output")
+PARTS = {"scores": "S", "softmax": "P", "output": "O"}
 
 
 class LoopBar(TypedDict):
@@ -131,38 +134,36 @@ def run(story: BlockStory, product: float) -> list[LoopBar]:
     begin, end = story.steps[min(FIRST, len(story.steps) - 1)]["span"][0], float("inf")
     if len(story.steps) > FIRST + MOST:
         end = story.steps[FIRST + MOST]["span"][0]
-    bars = [("softmax", "P", bar, bar.start_ns, bar.end_ns) for bar in softmax.itertuples()]
-    bars += [("tensor", PARTS[bar.event], bar, start, start + product) for bar, start in placed(story, product)]
+    bars = pd.concat([softmax.assign(from_ns=softmax.start_ns, to_ns=softmax.end_ns), placed(story, product)])
     return [
         {
-            "unit": unit,
-            "part": part,
+            "unit": "softmax" if bar.event == "softmax" else "tensor",
+            "part": PARTS[bar.event],
             "tile": int(bar.tile),
             "group": groups.index(int(bar.writer)),
-            "start": start - begin,
-            "end": stop - begin,
+            "start": bar.from_ns - begin,
+            "end": bar.to_ns - begin,
             "spent": bar.end_ns - bar.start_ns,
         }
-        for unit, part, bar, start, stop in bars
-        if stop > begin and start < end
+        for bar in bars.itertuples()
+        if bar.to_ns > begin and bar.from_ns < end
     ]
 
 
-def placed(story: BlockStory, product: float) -> list[tuple[Any, float]]:
-    """Each product of the block, and when it runs on the tensor cores.
+def placed(story: BlockStory, product: float) -> pd.DataFrame:
+    """The bars of the products, from_ns and to_ns: when each runs on the tensor cores.
 
     Rule: a product has all tensor cores, as in the model, after the products before it. If its warpgroup waits for it
     at once, it ends with this wait. An output in flight follows the last product of its warpgroup."""
-    flying = story.flight[story.flight.event.isin(PARTS)]
-    bars = story.bars[story.bars.event.isin(PARTS)] if flying.empty else flying
-    wanted, last = list[tuple[float, Any]](), dict[int, float]()
-    for bar in bars.sort_values("start_ns").itertuples():
+    flying = story.flight[story.flight.event.isin(PRODUCTS)]
+    bars = story.bars[story.bars.event.isin(PRODUCTS)] if flying.empty else flying
+    bars, wanted, last = bars.sort_values("start_ns"), list[float](), dict[int, float]()
+    for bar in bars.itertuples():
         waited = flying.empty or bar.event == "scores"
-        start = bar.end_ns - product if waited else max(bar.start_ns, last.get(bar.writer, 0.0))
-        last[bar.writer] = start + product
-        wanted.append((start, bar))
-    made, free = list[tuple[Any, float]](), float("-inf")
-    for start, bar in sorted(wanted, key=lambda one: one[0]):
-        made.append((bar, max(start, free)))
-        free = made[-1][1] + product
-    return made
+        wanted.append(bar.end_ns - product if waited else max(bar.start_ns, last.get(bar.writer, 0.0)))
+        last[bar.writer] = wanted[-1] + product
+    bars = bars.assign(from_ns=wanted).sort_values("from_ns", kind="stable")
+    starts = list[float]()
+    for start in bars.from_ns:
+        starts.append(max(start, starts[-1] + product) if starts else start)
+    return bars.assign(from_ns=starts, to_ns=[start + product for start in starts])

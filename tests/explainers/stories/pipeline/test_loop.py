@@ -134,7 +134,7 @@ def test_a_product_of_the_run_has_the_tensor_cores_for_itself_while_its_marks_sa
         assert bar["end"] - bar["start"] == pytest.approx(product)
         if bar["part"] == "S":
             assert bar["end"] == pytest.approx(end)  # its warpgroup waits for it
-    every = sorted(start for _, start in loop.placed(story, product))
+    every = sorted(loop.placed(story, product).from_ns)
     assert len(every) == len(flying)
     assert all(after - before >= product - 1e-6 for before, after in zip(every, every[1:]))
     made = story.made
