@@ -127,7 +127,7 @@ export function loopMarks(at, now, paint) {
       w = Math.max(1, x(bar.end) - from - 1),
       fill = colourOf(bar, paper),
       other = now.tile && (now.tile.tile !== bar.tile || now.tile.panel !== panel.id),
-      way = { alpha: other ? 0.35 : 1, ease: 'both', enter: { alpha: 0 } },
+      way = { alpha: other ? 0.35 : 1, ease: 'both', enter: { alpha: 0 }, span: now.panels[1] ? [0.4, 1] : [0, 1] },
       [piece, means] = PIECES[/** @type {keyof typeof PIECES} */ (bar.part)],
       datum = { panel: panel.id, unit: bar.unit, part: bar.part, tile: bar.tile, group: bar.group };
     made.rect(name, [from, y, w, high], { fill, ...way, datum, tip: tipOf(panel, bar) });
@@ -139,7 +139,7 @@ export function loopMarks(at, now, paint) {
       /** @type {Record<string, any>} */ more = {},
     ) => texts.text(`${name} ${what}`, [tx, ty], text, { ...way, fill: inkOn(rgb(fill)), ...more });
     if (!at.units) {
-      say('says', from + 0.6 * em, y + high / 2 - 0.2 * em, piece, { bold: true, size: 1.25 * em });
+      say('says 0', from + 0.6 * em, y + high / 2 - 0.2 * em, piece, { bold: true, size: 1.25 * em });
       say('means', from + 0.6 * em, y + high / 2 + 1.3 * em, means);
       continue;
     }
@@ -246,7 +246,7 @@ function addRests(made, panel, lanes, x, length, em, paint) {
       said = !counted ? [['start']] : cause ? [['waits for', waits], ['waits:', waits], ['rest']] : [['rest']],
       says = said.find(lines => 2 * halfOf(lines) < rect[2]);
     made.add(`rest ${n}`, 'hatch', rect, {
-      ...{ stroke: colour, gap: 14, width: 1.6, datum: { panel: panel.id, rest: n } },
+      ...{ stroke: colour, gap: 14, width: 1.6, span: [0.4, 1], datum: { panel: panel.id, rest: n } },
       tip: counted
         ? `the tensor cores rest${cause ? ` and wait for ${waits}` : ''}`
         : 'the start, before the first copy: not counted',
@@ -343,7 +343,7 @@ function addRow(made, at, panel, n, x, length, paint) {
     groups = groupsOf(panel),
     late = { span: [0.4, 1] },
     falls = (/** @type {number[]} */ [rx, , w, rh]) => ({
-      ...{ span: [0, 0.7], ease: 'both', enter: { alpha: 0, rect: [rx, large.y, w, (rh / h) * large.h] } },
+      ...{ span: [0, 0.5], ease: 'both', enter: { rect: [rx, large.y, w, (rh / h) * large.h] } },
     }),
     says = `${panel.recorded ? '≥ ' : ''}${percent(panel.share)}`,
     whole = [left, y, at.width - left - at.right, h];
