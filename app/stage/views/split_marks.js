@@ -83,6 +83,7 @@ export function splitMarks(at, { meta, phase, timed, flow }, paint) {
   else if (long && many && timed) {
     const hand = phase === 'hand',
       first = { id: 'left', timed: hand ? timed : long, kernel: 0, late: hand };
+    // the first one makes room before another comes
     plant(made, phase === 'whole' ? at.alone : at.left, first, meta, flow, paint);
     if (phase === 'many')
       plant(made, at.right, { id: 'short', timed: many, kernel: 0, late: false }, meta, flow, paint);
@@ -93,8 +94,9 @@ export function splitMarks(at, { meta, phase, timed, flow }, paint) {
 }
 
 const GOES = [0, 0.06], // what leaves is gone before anything else moves
-  COMES = [0.1, 0.3],
-  FLOWS = [0.25, 1];
+  COMES = [0.15, 0.3],
+  FLOWS = [0.25, 1],
+  EARLY = [0, 0.15];
 
 /** Memory with K and V, the pipe, and the SMs. */
 /** @type {(made: Marks, at: any, now: Plant, meta: block_table.SplitMeta, flow: number, paint: Paint) => void} */
@@ -108,7 +110,9 @@ function plant(made, at, { id, timed, kernel, late }, { sms, size, best, longer,
     each = Math.round(blocks / sms),
     name = `V${kernel + 1}`,
     fill = PALETTE.kernels[kernel],
-    comes = { out: GOES, span: COMES, ease: 'both' },
+    still = id === 'left' && !late,
+    comes = { out: GOES, span: still ? EARLY : COMES, ease: 'both' },
+    flows = { out: GOES, span: still ? EARLY : FLOWS, ease: 'both' },
     most = Math.max(...[...longer, ...more].map(one => one.contexts * one.tokens)),
     block = kernel ? `${number(Math.min(size, tokens))} tokens` : 'one context';
   made.text(`${id} name`, [x, head], narrow ? name : `${name}: one block, ${block}`, {
@@ -122,7 +126,7 @@ function plant(made, at, { id, timed, kernel, late }, { sms, size, best, longer,
       align: 'right',
       size: big,
     },
-    ...{ fill: slower ? PALETTE.wrong : paint.text, ...comes, span: FLOWS },
+    ...{ fill: slower ? PALETTE.wrong : paint.text, ...flows },
     ...{ datum: { part: 'time', kernel: name }, tip: `${name}: ${short(us, 4)} µs, recorded` },
   });
   const of = `${contexts} context${contexts > 1 ? 's' : ''} of ${number(tokens)} tokens`;
@@ -142,7 +146,7 @@ function plant(made, at, { id, timed, kernel, late }, { sms, size, best, longer,
   });
   made.add(`${id} stream`, 'stream', [x, pipe.y, w, pipe.h], {
     ...{ share: rate / best, flow, fill: paint.panel, stroke: paint.border, of: { em, fills: [COLOURS.K, COLOURS.V] } },
-    ...{ enter: { share: 0 }, out: GOES, span: FLOWS, ease: 'both', datum: { part: 'stream', kernel: name } },
+    ...{ enter: { share: 0 }, ...flows, datum: { part: 'stream', kernel: name } },
     tip: `${name}: its blocks ask for ${short(rate, 4)} TB of K and V in a second`,
   });
   // the rate: in the empty part of the pipe, or on a plate in the stream
@@ -153,24 +157,24 @@ function plant(made, at, { id, timed, kernel, late }, { sms, size, best, longer,
     inside = w - end <= wide,
     plate = { fill: paint.background, alpha: inside ? 0.94 : 0 };
   made.rect(`${id} plate`, [left, middle - 1.6 * big, wide, 1.6 * big + 1.3 * em], {
-    ...{ ...plate, enter: { alpha: 0 }, out: GOES, span: FLOWS, ease: 'both' },
+    ...{ ...plate, enter: { alpha: 0 }, ...flows },
   });
   made.text(`${id} rate`, [left + 0.5 * em, middle - 0.25 * big], '', {
     ...{ value: rate, format: (/** @type {number} */ now) => `${short(now, 2)} TB/s`, bold: true, size: big * 1.1 },
-    ...{ out: GOES, span: FLOWS, ease: 'both' },
+    ...{ ...flows },
   });
   made.text(
     `${id} best`,
     [left + 0.5 * em, middle + 0.75 * em],
     narrow ? `full: ${short(best, 3)}` : `full: ${short(best, 3)}, best recorded`,
-    { out: GOES, span: FLOWS, ease: 'both' },
+    { ...flows },
   );
-  const has = each ? `about ${number(each)} each` : 'most have none',
-    grid = `${narrow ? '' : `${number(blocks)} blocks on ${sms} SMs: `}${narrow && each ? has.replace('each', 'an SM') : has}`;
+  const has = each ? `about ${number(each)} ${narrow ? 'in each SM' : 'each'}` : 'most have none',
+    grid = `${narrow ? '' : `${number(blocks)} blocks on ${sms} SMs: `}${has}`;
   made.text(`${id} blocks`, [x, said], grid, { bold: true, ...comes });
   made.add(`${id} sms`, 'sms', at.sms, {
     ...{ of: { columns }, counts: spread(blocks, sms), fill, stroke: paint.border, empty: paint.panel },
-    ...{ enter: { alpha: 0, counts: spread(0, sms) }, out: GOES, span: [0.1, 0.6], ease: 'both' },
+    ...{ enter: { alpha: 0, counts: spread(0, sms) }, out: GOES, span: still ? EARLY : [0.15, 0.6], ease: 'both' },
     datum: { part: 'sms', kernel: name },
     tip: `${name}: ${number(blocks)} blocks on ${sms} SMs, spread evenly (modelled)`,
   });
@@ -276,7 +280,7 @@ function merge(made, at, { parts, m, l, v1_l }, phase, paint) {
   made.text('all max', [columns.max, line], short(m, 3), late);
   bars('added', added, [all.y + 3, all.h - 6], [0.7, 0.95], 'added, ');
   made.text('all sum', [left + 0.5 * em, line], short(l, narrow ? 3 : 4), late);
-  const same = short(v1_l, 4) === short(l, 4) ? ', the sum of V1' : '',
+  const same = short(v1_l, 4) === short(l, 4) ? ', as in V1' : '',
     ends = narrow
       ? ['factor: e^(own m − largest m)', `output: added O ÷ ${short(l, 3)}`]
       : [`factor = e^(own m − largest m). Output = added O ÷ ${short(l, 4)}${same}`];
