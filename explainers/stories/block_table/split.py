@@ -1,7 +1,7 @@
 """The picture `split`: how fast K and V arrive at few blocks and at many, and how the results of many become one.
 
-Times are recorded, and rates follow from them. The blocks of an SM follow from the rule of app/stage/views/split_rule.js.
-The merge has the run's partitions.
+Times are recorded, and rates follow from them. The blocks of an SM follow from the rule of
+app/stage/views/split_rule.js. The merge has the run's partitions.
 """
 
 import json
@@ -136,9 +136,7 @@ def _steps(data: Names, found: Row) -> list[Row]:
     own = _lines(step for lane in cut for step in lane if step["phase"] not in walks)
     merge = {"parts": ({}, own), "merged": ({}, _lines(data["second"]))}
     lit = {"whole": (v1, {}), "many": (v1, {}), "cut": (v1, v2), **merge, "hand": (v1, v2)} if found else merge
-    return [
-        {"phase": phase, "tile": -1, "v1_lines": one, "v2_lines": other} for phase, (one, other) in lit.items()
-    ]
+    return [{"phase": phase, "tile": -1, "v1_lines": one, "v2_lines": other} for phase, (one, other) in lit.items()]
 
 
 def _lines(steps: Iterable[Names]) -> dict[str, int]:
