@@ -161,16 +161,18 @@ function plant(made, at, { id, timed, kernel, late }, { sms, size, best, longer,
   });
   made.text(`${id} rate`, [left + 0.5 * em, middle - 0.25 * big], '', {
     ...{ value: rate, format: (/** @type {number} */ now) => `${short(now, 2)} TB/s`, bold: true, size: big * 1.1 },
-    ...{ ...flows },
+    ...flows,
   });
   made.text(
     `${id} best`,
     [left + 0.5 * em, middle + 0.75 * em],
     narrow ? `full: ${short(best, 3)}` : `full: ${short(best, 3)}, best recorded`,
-    { ...flows },
+    flows,
   );
-  const has = each ? `about ${number(each)} ${narrow ? 'in each SM' : 'each'}` : 'most have none',
-    grid = `${narrow ? '' : `${number(blocks)} blocks on ${sms} SMs: `}${has}`;
+  const heads = Math.round(timed.blocks[0] / contexts),
+    product = w > 45 * em && !kernel ? `${contexts} contexts × ${heads} query heads = ` : '',
+    has = each ? `about ${number(each)} ${narrow ? 'in each SM' : 'each'}` : 'most have none',
+    grid = narrow ? has : `${product}${number(blocks)} blocks on ${sms} SMs: ${has}`;
   made.text(`${id} blocks`, [x, said], grid, { bold: true, ...comes });
   made.add(`${id} sms`, 'sms', at.sms, {
     ...{ of: { columns }, counts: spread(blocks, sms), fill, stroke: paint.border, empty: paint.panel },
