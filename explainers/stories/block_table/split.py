@@ -134,7 +134,10 @@ def _steps(data: Names, found: Row) -> list[Row]:
         _lines(step for lane in lanes for step in lane if step["phase"] in walks) for lanes in ([data["whole"]], cut)
     )
     own = _lines(step for lane in cut for step in lane if step["phase"] not in walks)
-    merge = {"parts": ({}, own), "merged": ({}, _lines(data["second"]))}
+    merge: dict[str, tuple[dict[str, int], dict[str, int]]] = {
+        "parts": ({}, own),
+        "merged": ({}, _lines(data["second"])),
+    }
     lit = {"whole": (v1, {}), "many": (v1, {}), "cut": (v1, v2), **merge, "hand": (v1, v2)} if found else merge
     return [{"phase": phase, "tile": -1, "v1_lines": one, "v2_lines": other} for phase, (one, other) in lit.items()]
 
@@ -187,7 +190,4 @@ def _timed(row: "pd.Series[float]", size: int) -> Timed:
     read = 2 * blocks * tokens * int(row["head_dim"]) * number  # K and V, by all blocks
     us = [float(row["median_us"]), float(row["median_us_cut"])]
     rate = [read / one / 1e6 for one in us]
-    return {
-        **{"tokens": tokens, "contexts": contexts, "parts": parts},
-        **{"us": us, "blocks": [blocks, blocks * parts], "rate": rate},
-    }
+    return Timed(tokens=tokens, contexts=contexts, parts=parts, us=us, blocks=[blocks, blocks * parts], rate=rate)
