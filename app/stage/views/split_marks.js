@@ -18,12 +18,12 @@ export function splitLayout({ width: pane, height, em }, { parts, sms, l }) {
     width = pane - (narrow ? 2 : 0.8 * em), // a gap before the Guide's card
     gap = (narrow ? 0.8 : 2) * em, // between two plants
     half = (width - gap) / 2,
-    tall = Math.max(height - 2, 24 * em),
+    tall = Math.max(height - 2, (narrow ? 20 : 14) * em),
     plant = (/** @type {number} */ x, /** @type {number} */ wide) => plantLayout([x, 0, wide, tall], em, narrow, sms),
     // the merge: a row for each part, and one for all
-    head = 2.2 * em,
-    foot = (narrow ? 3.2 : 2) * em,
-    pitch = Math.max(1.7 * em, Math.min(4.4 * em, (height - head - foot) / (parts.length + 1.6))),
+    head = (height < 20 * em ? 1.8 : 2.2) * em,
+    foot = (narrow ? 3.2 : height < 20 * em ? 1.6 : 2) * em,
+    pitch = Math.max(1.15 * em, Math.min(4.4 * em, (height - head - foot) / (parts.length + 1.6))),
     max = (narrow ? 2.2 : 6) * em,
     output = max + (narrow ? 3.6 : 6.5) * em,
     weight = output + (narrow ? 0 : 12.5 * em),
@@ -46,13 +46,15 @@ export function splitLayout({ width: pane, height, em }, { parts, sms, l }) {
 
 /** A plant's places. @type {(rect: number[], em: number, narrow: boolean, sms: number) => any} */
 function plantLayout([x, y, w, h], em, narrow, sms) {
-  const big = (narrow ? 1.3 : 1.9) * em, // the numbers
+  const tight = h < 22 * em,
+    big = (narrow || tight ? 1.3 : 1.9) * em, // the numbers
     head = y + 0.9 * big,
-    label = head + (narrow ? 1.4 : 1.9) * em,
-    strip = { y: label + 0.5 * em, h: (narrow ? 2.2 : 2.6) * em },
+    label = head + (narrow || tight ? 1.4 : 1.9) * em,
+    strip = { y: label + 0.4 * em, h: (tight ? 2.2 : narrow ? 2.2 : 2.6) * em },
     below = strip.y + strip.h,
-    said = (narrow ? 1.9 : 2.2) * em, // over the SMs
-    pipe = { y: below, h: Math.max((narrow ? 4 : 5) * em, Math.min(11 * em, 0.36 * (y + h - below - said))) },
+    said = (narrow || tight ? 1.8 : 2.2) * em, // over the SMs
+    least = tight ? 3.4 : narrow ? 4 : 5,
+    pipe = { y: below, h: Math.max(least * em, Math.min(11 * em, 0.36 * (y + h - below - said))) },
     top = pipe.y + pipe.h + said,
     free = y + h - top,
     high = (/** @type {number} */ many) => free / Math.ceil(sms / many),
