@@ -3,7 +3,8 @@
 import { Marks } from '../core/kinds.js';
 import { filled } from '../core/follow.js';
 import { blend, COLOURS, rgb } from '../core/paint.js';
-import { addRow, rowLayout } from './reverse_row_marks.js';
+import { rowLayout } from './layouts/reverse_row.js';
+import { addRow } from './reverse_row_marks.js';
 
 /** @type {Record<string, [number, number]>} part -> its column, and its row from the top */
 const PLACES = {

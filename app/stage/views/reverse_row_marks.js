@@ -2,58 +2,16 @@
 // the area between a bar and the level is dS. Places only.
 import { filled } from '../core/follow.js';
 import { blend, COLOURS, rgb } from '../core/paint.js';
+import { grown, GROWS, KNOWN } from './layouts/reverse_row.js';
 import { share } from './reverse_rule.js';
 
-const GROWS = 1; // by which a score grows where a row's weights share 1
-const LEAST = 20; // em: the height of a row's picture
-const KNOWN = 0.8; // of the width, for the keys of a row with many others
-const SCORES = ['forward', 'kept', 'weights', 'share'];
 const AREAS = ['area', 'hand'];
 
 /** @typedef {import('./reverse_marks.js').Now} Now */
 /** @typedef {import('../core/kinds.js').Marks} Marks */
-/** @typedef {ReturnType<typeof rowLayout>} Layout */
+/** @typedef {ReturnType<typeof import('./layouts/reverse_row.js').rowLayout>} Layout */
 
 export const signed = (/** @type {number} */ one, digits = 2) => one.toFixed(digits).replace('-', '−');
-
-/** @param {{width: number, height: number, em: number}} size @param {string} phase @param {backward.Numbers} row */
-export function rowLayout({ width, height: pane, em }, phase, row) {
-  const height = Math.max(pane, LEAST * em),
-    narrow = width < 600,
-    big = narrow ? 1.2 * em : Math.max(1.6 * em, Math.min(height / 18, width / 36)),
-    title = 1.9 * em,
-    left = narrow ? 3.6 * em : Math.min(9 * em, 0.14 * width), // of what memory has
-    room = width - left - 3,
-    above = SCORES.includes(phase), // S is above P
-    strip = above ? Math.max(big + 2.2 * em, 0.2 * height) : big + 1.6 * em, // the height of P
-    top = above ? height - strip - 2 : title,
-    chart = above
-      ? { top: title, bottom: top - 2.6 * em - title }
-      : { top: top + strip + title, bottom: height - 2.6 * em };
-  const values = above ? [0, ...row.S, row.S[grown(row)] + GROWS] : [0, ...row.dP, row.delta],
-    [low, high] = [Math.min(...values), Math.max(...values)],
-    free = above ? [big + 0.4 * em, low < 0 ? big : 0] : [big + em, big + em], // for the numbers at the bars' ends
-    y0 = chart.top + free[0],
-    pitch = (chart.bottom - free[1] - y0) / (high - low || 1),
-    sum = row.P.reduce((a, b) => a + b, 0),
-    scale = (sum > 0.99 ? 1 : KNOWN) / sum;
-  return {
-    ...{ width, height, em, narrow, big, title, left, room, above, chart, strip: [top, strip], scale },
-    y: (/** @type {number} */ value) => y0 + (high - value) * pitch,
-    at: (/** @type {number} */ y) => high - (y - y0) / pitch,
-    /** Left edge and width of each key, as wide as its weight. @type {(weights: number[]) => [number, number][]} */
-    widths: weights => {
-      let x = left;
-      return weights.map(weight => {
-        const w = room * weight * scale;
-        x += w;
-        return [x - w, w];
-      });
-    },
-  };
-}
-
-const grown = (/** @type {backward.Numbers} */ { P }) => P.indexOf(Math.min(...P));
 
 /** @type {(made: Marks, at: Layout, meta: backward.ReverseMeta, now: Now) => void} */
 export function addRow(made, at, meta, now) {
@@ -179,7 +137,7 @@ function addScores(made, at, meta, { step, paint }) {
     made.add(`S ${n} way`, 'way', null, {
       points: [
         [middle, down],
-        [end, strip[0] - 1.9 * em],
+        [end, strip[0] - em - big],
       ],
       ...{ stroke: COLOURS.P, width: 3, head: 0.42 * em, grown: 1, enter: { grown: 0 }, ease: 'both' },
     });
@@ -233,7 +191,10 @@ function addKept(made, at, meta, { step, paint }) {
       });
   });
   if (phase === 'forward')
-    made.text('softmax', [left, strip[0] - 2.4 * em, at.room / 2], words.softmax, { bold: true, size: 1.15 * em });
+    made.text('softmax', [left, strip[0] - 1.6 * em - big, at.room / 2], words.softmax, {
+      bold: true,
+      size: 1.15 * em,
+    });
 }
 
 /** dP over the widths P, their level, and the areas. @type {(made: Marks, at: Layout, meta: backward.ReverseMeta, now: Now) => void} */
