@@ -23,7 +23,7 @@ export default function (host, { meta }, context) {
 
   function speak() {
     const { dP, delta } = numbers,
-      values = { key: row.keys[key], value: signed(dP[key], 1), mean: signed(delta) };
+      values = { mean: signed(delta) };
     clock.tell('said', touched ? filled(row.of === row.keys.length ? hand.said : hand.some, values) : '');
     below.textContent = touched
       ? hand.modelled
@@ -82,7 +82,7 @@ export default function (host, { meta }, context) {
       const at = (/** @type {PointerEvent} */ { clientY }) =>
           layouts[HAND].row.at(clientY - bars.getBoundingClientRect().top),
         off = numbers.dP[n] - at(event);
-      grip.focus({ preventScroll: true });
+      grip.focus({ focusVisible: false, preventScroll: true });
       pull(grip, event, moving => change(n, at(moving) + off));
     };
     return grip;

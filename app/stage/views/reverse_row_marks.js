@@ -225,7 +225,8 @@ function addBars(made, at, meta, { step, paint, row, changed, wide }) {
         tip: `${key}: dP = ${signed(value, 4)}`,
       },
     });
-    const at_y = value < 0 ? to + (areas ? em : big) + 0.1 * em : to - 0.4 * em,
+    const under = areas ? value < row.delta : value < 0, // away from the level
+      at_y = under ? to + (areas ? 1.15 * em : big + 0.1 * em) : to - 0.5 * em,
       text = `${areas && !narrow ? 'dP ' : ''}${signed(value)}`;
     made.text(`dP ${n} is`, [x + w / 2, at_y, w], text, {
       align: 'center',
