@@ -2,7 +2,7 @@
 // the area between a bar and the level is dS. Places only.
 import { filled } from '../core/follow.js';
 import { blend, COLOURS, rgb } from '../core/paint.js';
-import { grown, GROWS, KNOWN } from './layouts/reverse_row.js';
+import { grown, GROWS } from './layouts/reverse_row.js';
 import { share } from './reverse_rule.js';
 
 const AREAS = ['area', 'hand'];
@@ -79,9 +79,10 @@ function addWeights(made, at, meta, { step, paint, wide }, weights) {
       });
   });
   if (!whole) {
-    const x = left + room * KNOWN;
-    made.rect('P others', [x, top, room * (1 - KNOWN), high], { stroke: paint.border, dash: [4, 4] });
-    made.text('P others is', [x + 0.4 * em, top + high / 2, room * (1 - KNOWN) - 0.5 * em], words.rest);
+    const [last, own] = at.widths(weights)[weights.length - 1],
+      x = last + own;
+    made.rect('P others', [x, top, left + room - x, high], { stroke: paint.border, dash: [4, 4] });
+    if (!shared) made.text('P others is', [x + 0.4 * em, top + high / 2, left + room - x - 0.5 * em], words.rest);
   }
 }
 

@@ -2,7 +2,7 @@
 
 export const GROWS = 1; // by which a score grows where a row's weights share 1
 const LEAST = 20; // em: the height of a row's picture
-export const KNOWN = 0.8; // of the width, for the keys of a row with many others
+const KNOWN = 0.8; // of the width, for the keys of a row with many others
 const SCORES = ['forward', 'kept', 'weights', 'share'];
 
 /** @param {{width: number, height: number, em: number}} size @param {string} phase @param {backward.Numbers} row */
