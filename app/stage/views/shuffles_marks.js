@@ -255,7 +255,7 @@ const heard = (/** @type {number} */ lane, /** @type {number} */ round, /** @typ
 /** @type {Add} */
 function addShuffles(made, at, now, paint, shade) {
   const { list, em, line, narrow } = at,
-    { finds: name, rounds = 0 } = PHASES[now.phase],
+    { finds: name = 'max', rounds = 0 } = PHASES[now.phase],
     sums = name === 'sum',
     half = halves(at, 0),
     apartFrom = now.phase === 'memory',
@@ -320,9 +320,15 @@ function addShuffles(made, at, now, paint, shade) {
         x += part;
       }
       const white = holds || (!sums && n > 1),
-        place = sums ? [left(n) + wide - 0.5 * em, 'right'] : [middle(n), 'center'];
-      made.text(`${name} of ${round} ${n} ${value}`, [place[0], y + line / 2 + 0.35 * size], two(value), {
-        ...{ mono: true, align: place[1], bold: holds || round === at.rounds, size, enter: { alpha: 0 } },
+        x1 = sums ? left(n) + wide - 0.5 * em : middle(n);
+      made.text(`${name} of ${round} ${n} ${value}`, [x1, y + line / 2 + 0.35 * size], two(value), {
+        ...{
+          mono: true,
+          align: sums ? 'right' : 'center',
+          bold: holds || round === at.rounds,
+          size,
+          enter: { alpha: 0 },
+        },
         ...{
           span: round ? [begin + 0.35, begin + 0.4] : [0.4, 0.6],
           ...(white ? { fill: holds ? paint.background : '#fff' } : {}),
