@@ -1,6 +1,6 @@
 // Two ways of attention over one memory. Its steps move the bytes of one length. In the reader's hand, one slider sets
-// the tokens. The bars are bytes held then, and one scale holds for all lengths. Bytes follow from race_rule.js and are called modelled. A
-// recorded figure has its own length, mask and height of a tile, and never moves.
+// the tokens. The bars are bytes held then, and one scale holds for all lengths. Bytes follow from race_rule.js and are
+// called modelled. A recorded figure has its own length, mask and height of a tile, and never moves.
 import { calm, filled, Follower, makeLoop } from '../core/follow.js';
 import { handView } from '../core/hand.js';
 import { button, element, number } from '../core/paint.js';
@@ -95,11 +95,11 @@ export default function (host, { meta }, context) {
           : fill(stages.length > 1 ? 'row' : 'band', { row: number(place.row + 1), again: rows });
       const rule = done && !told && stages.length === 1 ? fill('bands', { height: chosen.height }) : '';
       return {
-        ...{ bytes, all, held: masks ? kept.keep : kept.store },
+        ...{ bytes, all, held: stages.length > 1 ? kept.store : kept.keep },
         ...state,
         ...place,
         done,
-        lines: [`*${reads}${told ? `: ${amount(all)} asked` : ''}`, rule, ...lines],
+        lines: [told ? `*${amount(all)} asked` : `*${reads}`, rule, ...lines],
         brief: lines.length > 1 ? lines.slice(0, 1) : [`*${reads}`],
       };
     };

@@ -1,6 +1,6 @@
-// The few lanes that share a row: its scores drop into their registers, and shuffles carry the largest one to all of them.
-// Its steps follow the chosen row of the run. In the first one, a click in the tile chooses the row. In the last one, a click makes
-// another score the largest.
+// The few lanes that share a row: its scores drop into their registers, and shuffles carry the largest one to all.
+// Its steps follow the chosen row of the run. In the first one, a click in the tile chooses the row. In the last one,
+// a click makes another score the largest.
 import { filled } from '../core/follow.js';
 import { makeGlide } from '../core/glide.js';
 import { handView } from '../core/hand.js';
@@ -117,7 +117,7 @@ export default function (host, { meta, columns }, context) {
     title: 'Lanes of a row',
     layout: (/** @type {any} */ size) => {
       const { lanes } = state(0),
-        of = { rows, columns: widest, lanes: lanes.length, slots: lanes[0].keys.length };
+        of = { columns: widest, lanes: lanes.length, slots: lanes[0].keys.length };
       at = Object.fromEntries(phases.map(phase => [phase, shufflesLayout(size, of, phase)]));
       glide.end();
       return Math.max(...Object.values(at).map(({ height }) => height));

@@ -1,5 +1,6 @@
-// The picture of a row in registers, as marks. The row's scores are bars. They drop into the registers of its lanes, four each.
-// Below, shuffles carry the largest one to all lanes, or add the weights up. A line in each lane has the max that it knows.
+// The picture of a row in registers, as marks. The row's scores are bars. They drop into the registers of its lanes.
+// Below, shuffles carry the largest one to all lanes, or add the weights up. A line in each lane has the max that it
+// knows.
 // The partners are half of the lanes apart, then a quarter, as in group_max of kernels/device/common.cuh.
 import { Marks } from '../core/kinds.js';
 import { COLOURS, addsUp, blend, rgb, smallText } from '../core/paint.js';
@@ -7,8 +8,8 @@ import { COLOURS, addsUp, blend, rgb, smallText } from '../core/paint.js';
 const WARP = 32;
 const TINTS = [0.4, 0.6, 0.8, 1]; // how much of a colour a lane's things have
 /**
- * What a phase shows. bars: of the row, tall in the lanes, or with room for shuffles below. of: the values in the registers.
- * finds: what the shuffles find, after how many of them.
+ * What a phase shows. bars: of the row, tall in the lanes, or with room for shuffles below. of: the values in the
+ * registers. finds: what the shuffles find, after how many of them.
  * @type {Record<string, {bars?: 'row' | 'tall' | 'deep', of: 'S' | 'P', finds?: 'max' | 'sum', rounds?: number}>}
  */
 export const PHASES = {
@@ -31,10 +32,10 @@ const two = (/** @type {number} */ value) => value.toFixed(2).replace('-', '−'
 
 /**
  * @param {{width: number, height: number, em: number}} size
- * @param {{rows: number, columns: number, lanes: number, slots: number}} of
+ * @param {{columns: number, lanes: number, slots: number}} of
  * @param {string} phase
  */
-export function shufflesLayout({ width, height, em: least }, { rows, columns, lanes, slots }, phase) {
+export function shufflesLayout({ width, height, em: least }, { columns, lanes, slots }, phase) {
   const { bars, finds } = PHASES[phase],
     narrow = width < 600,
     em = narrow || height < 34 * least ? least : Math.max(1.05 * least, Math.min(height / 34, width / 56)),
@@ -52,8 +53,8 @@ export function shufflesLayout({ width, height, em: least }, { rows, columns, la
     end = bars === 'tall' ? 3.6 * em : 3.4 * em, // the result
     room = phase === 'memory' ? height : shared.y - 0.6 * em; // above shared memory
   // own max, and a line of chips after each shuffle
-  const least3 = (rounds + 1) * 2 * em + rounds * 2 * em,
-    deep = bars === 'deep' ? Math.max(least3, Math.min(0.4 * room, 0.55 * (room - end - head - cells))) : 0,
+  const lowest = (rounds + 1) * 2 * em + rounds * 2 * em,
+    deep = bars === 'deep' ? Math.max(lowest, Math.min(0.4 * room, 0.55 * (room - end - head - cells))) : 0,
     top = row ? 2.2 * em : 0,
     tall = room - top - head - cells - (row ? 3.6 * em : end + deep + (deep ? 0.8 * em : 0)),
     chart = row ? { y: top, h: Math.max(5 * em, tall) } : { y: top + head, h: Math.max(4.5 * em, tall) },
@@ -62,7 +63,7 @@ export function shufflesLayout({ width, height, em: least }, { rows, columns, la
     line = finds ? Math.min(2.5 * em, deep / (2.1 * rounds + 1)) : 0,
     free = phase === 'memory' ? { own: 3.4 * em, line: 2.4 * em, round: (room - 10.4 * em) / rounds } : null;
   return {
-    ...{ width, em, narrow, rounds, list, head, line: free?.line ?? line, slots, shared, gutter, columns, rows, phase },
+    ...{ width, em, narrow, rounds, list, head, line: free?.line ?? line, slots, shared, gutter },
     ...{ chart, cell, across, y, pitch, row, end: room - (bars === 'tall' ? 1.2 : 1) * em },
     own: free?.own ?? own,
     round: free?.round ?? (deep - line) / rounds,
@@ -150,12 +151,17 @@ function addTile(made, at, now, paint, shade) {
   const name = narrow ? ['tile of', 'scores'] : ['a tile of', 'scores S'];
   name.forEach((text, n) => made.text(`tile is ${n}`, [0, top + side + (1.3 + 1.2 * n) * em], text, { bold: !n }));
   const said = `row ${now.row}: how well query ${now.row} fits each of ${now.grid[0].length} keys`;
-  made.text('row is', [at.list.x, 1.2 * em, at.width - at.list.x], narrow ? `row ${now.row}: its 16 scores` : said, {
-    ...{ bold: true, size: 1.1 * em },
-  });
+  made.text(
+    'row is',
+    [at.list.x, 1.2 * em, at.width - at.list.x],
+    narrow ? `row ${now.row}: its ${now.grid[0].length} scores` : said,
+    {
+      ...{ bold: true, size: 1.1 * em },
+    },
+  );
 }
 
-// A card for each lane: its name, and its registers with their values. In the phase of the row, the bars are still above.
+// A card for each lane: its name, and its registers with their values. In the phase of the row, the bars are above.
 /** @type {Add} */
 function addLanes(made, at, now, paint, shade) {
   const { list, em, chart, gutter, narrow, row } = at,

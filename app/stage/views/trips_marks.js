@@ -1,6 +1,6 @@
-// The picture of a tile's trips, as marks: global memory on the left, a block with its shared memory and registers on the
-// right. The arrow between them is as thick as its trips are many. Two bars of trips, on one scale, are under the arrow, or
-// below all in a narrow pane.
+// The picture of a tile's trips, as marks: global memory on the left, a block with its shared memory and registers on
+// the right. The arrow between them is as thick as its trips are many. Two bars of trips, on one scale, are under the
+// arrow, or below all in a narrow pane.
 import { Marks } from '../core/kinds.js';
 import { blend, COLOURS, number, PALETTE, rgb } from '../core/paint.js';
 import { trips } from './trips_rule.js';
