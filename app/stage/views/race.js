@@ -103,10 +103,9 @@ export default function (host, { meta }, context) {
         brief: lines.length > 1 ? lines.slice(0, 1) : [`*${reads}`],
       };
     };
-    const facts = (/** @type {number} */ ms, /** @type {number} */ held) => [`*${three(ms)} ms, ${amount(held)} held`];
     const [left, right] = told
       ? found
-        ? [facts(found.unfused, found.held[0]), [...facts(found.flash, found.held[1]), `~${meta.where}`]]
+        ? [[`*${three(found.unfused)} ms`], [`*${three(found.flash)} ms`, `~${meta.where}`]]
         : [
             [],
             [
