@@ -67,7 +67,7 @@ export function shufflesLayout({ width, height, em: least }, { columns, lanes, s
     ...{ chart, cell, across, y, pitch, row, end: room - (bars === 'tall' ? 1.2 : 1) * em },
     own: free?.own ?? own,
     round: free?.round ?? (deep - line) / rounds,
-    height: Math.max(height, row ? 0 : own + deep + end + 3.4 * em),
+    height: Math.max(height, bars && !row ? chart.y + chart.h + cells + (deep && deep + 0.8 * em) + end + 3.5 * em : 0),
     unit: (width - gutter - 2) / columns,
     x: (/** @type {number} */ lane) => list.x + lane * (list.wide + gap),
     /** The box of a register, in its card. */
