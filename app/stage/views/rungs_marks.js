@@ -238,7 +238,7 @@ function addStairs(made, { width, height, em }, meta, now, paint, wide) {
   }
   if (!isDrawn(now) && Math.abs(gap) > 2) {
     const w = Math.min(wideOf(here), 0.9 * em),
-      x = xOf(here) + wideOf(here) / 2 - w / 2,
+      x = xOf(here) + wideOf(here) - w - 2,
       high = Math.min(tread, tread - gap);
     made.add('gap', 'hatch', [x, high, w, Math.abs(gap)], { stroke: paint.text, gap: 5, ease: 'both' });
     made.rect('gap edge', [x, high, w, Math.abs(gap)], { stroke: paint.text, width: 1.5, ease: 'both' });
