@@ -13,7 +13,7 @@ const CARD = 5; // stairs under the card of a change
 const EARLY = 7; // the same while these have no stairs yet
 const HEAD = 3.6; // em: a card over the stairs, without drawings
 const DRAWN = 12.5; // em: the same with drawings
-const LEAST = 15; // em: the stairs
+const LEAST = 13.8; // em: the stairs
 /** @typedef {{width: number, height: number, em: number}} Size */
 /** @typedef {(text: string, bold: boolean, px: number) => number} Wide */
 /**
