@@ -20,6 +20,7 @@ export default function (host, { meta }, context) {
     start = shown[HAND],
     steps = [shown[0], ...shown.filter(({ phase }) => phase === 'rung')].map(({ rung }) => rung);
   let chosen = { problem: start.problem, rival: start.rival },
+    wish = chosen.rival, // the reader's, also where the problem has no time of it
     touched = false;
   /** @type {any} */ let size = null;
   let font = '';
@@ -105,12 +106,16 @@ export default function (host, { meta }, context) {
     clock.tell('said', sentence());
     const problem = now().problem;
     from.textContent = problem.said;
-    const { stop = '', link = '' } = rungs.find(({ id }) => id === now().rung) ?? {};
+    const { ways = [] } = rungs.find(({ id }) => id === now().rung) ?? {};
     idea.replaceChildren(
-      ...(link && shown[clock.step].phase === 'rung' ? [`${words.idea} `, way(link, () => lead(link), {}, stop)] : []),
+      ...(shown[clock.step].phase === 'rung' ? ways : []).flatMap(([stop, link], n) => [
+        n ? ', ' : `${words.idea} `,
+        way(link, () => lead(link), {}, stop),
+      ]),
     );
     controls.style.display = clock.step === HAND ? '' : 'none';
-    for (const one of lengths.children) one.setAttribute('aria-pressed', String(one.dataset.problem === problem.id));
+    for (const one of [...lengths.children, ...others.children])
+      one.setAttribute('aria-pressed', String(one.dataset.problem === problem.id));
     rival.replaceChildren(
       ...rungs
         .filter(({ id }) => id in problem.us)
@@ -128,21 +133,27 @@ export default function (host, { meta }, context) {
   }
   function change(/** @type {Partial<typeof chosen>} */ to) {
     chosen = { ...chosen, ...to };
+    wish = to.rival ?? wish;
     const { us } = problemOf(chosen.problem);
-    if (!(chosen.rival in us)) chosen.rival = Object.keys(us).find(isRival) ?? Object.keys(us)[0];
+    chosen.rival = wish in us ? wish : (Object.keys(us).find(isRival) ?? Object.keys(us)[0]);
     touched = true;
     speak();
     glide.begin(STEP);
     view.draw();
   }
   const rival = element('select', { 'aria-label': 'rival' }),
-    lengths = element(
-      'span',
-      { class: 'choices', role: 'group', 'aria-label': 'tokens' },
-      ...meta.problems.map(({ id, tokens, said }) =>
-        button(tokens, () => change({ problem: id }), { class: 'chip', 'data-problem': id, title: said }),
+    chipsOf = (/** @type {string} */ label, /** @type {boolean} */ isOther) =>
+      element(
+        'span',
+        { class: 'choices', role: 'group', 'aria-label': label },
+        ...meta.problems
+          .filter(({ other }) => other === isOther)
+          .map(({ id, tokens, said }) =>
+            button(tokens, () => change({ problem: id }), { class: 'chip', 'data-problem': id, title: said }),
+          ),
       ),
-    ),
+    lengths = chipsOf(words.tokens, false),
+    others = chipsOf(words.other, true),
     idea = element('span', {}),
     from = element('span', { class: 'from' });
   rival.onchange = () => change({ rival: rival.value });
@@ -151,12 +162,14 @@ export default function (host, { meta }, context) {
     { class: 'hands', role: 'group', 'aria-label': 'The staircase' },
     element('label', {}, `${words.of_rival} `, rival),
     element('span', { class: 'group' }, `${words.tokens} `, lengths),
+    element('span', { class: 'group' }, `${words.other} `, others),
   );
 
   // ---- the canvas and the clock ----
   const glide = makeGlide(() => view.draw());
   function arrive(/** @type {string} */ why) {
-    if (clock.step !== HAND) [chosen, touched] = [{ problem: start.problem, rival: start.rival }, false];
+    if (clock.step !== HAND)
+      [chosen, wish, touched] = [{ problem: start.problem, rival: start.rival }, start.rival, false];
     if (why === 'jump') glide.end();
     else glide.begin(STEP);
     speak();
@@ -185,7 +198,7 @@ export default function (host, { meta }, context) {
     },
     click(/** @type {Thing} */ { row, stop }) {
       const end = meta.ends.find(one => one.stop === stop);
-      if (end) lead(end.link);
+      if (end) lead(end.links[0]);
       else if (clock.step === HAND && row in now().problem.us) change({ rival: row });
       else {
         const step = shown.findIndex(one => one.rung === row);

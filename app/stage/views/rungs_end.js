@@ -6,8 +6,8 @@ import { wrapped } from '../core/wrapped.js';
 
 const NARROW = 600; // pixels
 const LINE = 1.35; // em: a stop
-const HEAD = 2.2; // em: the whole
-const TALL = 3.6; // em: the same in a narrow picture
+const HEAD = 5.2; // em: the whole, and below it what fewer trips gain
+const TALL = 12; // em: the same in a narrow picture
 const GAP = 0.6; // em: between two piles
 
 /** @type {Record<string, string>} what a change saves -> its colour */
@@ -38,13 +38,23 @@ function pilesOf(meta, us) {
 const isNarrow = (/** @type {number} */ width) => width < NARROW;
 const headOf = (/** @type {number} */ width) => (isNarrow(width) ? TALL : HEAD);
 
+/** Heights from the bottom up that are so far apart, between two ends, near the wanted ones.
+ *  @param {number[]} wanted @param {number} step @param {number} top @param {number} bottom */
+function apart(wanted, step, top, bottom) {
+  const found = [...wanted];
+  found.forEach((one, n) => (found[n] = Math.min(one, n ? found[n - 1] - step : bottom)));
+  for (let n = found.length - 1; n >= 0; n--)
+    found[n] = Math.max(found[n], n === found.length - 1 ? top : found[n + 1] + step);
+  return found;
+}
+
 /** @param {{width: number, em: number}} size @param {timing.RungsMeta} meta @param {Record<string, number>} us */
 export function endHeight({ width, em }, meta, us) {
   const { piles, whole } = pilesOf(meta, us),
     // the stops of each pile fit into its share of the height
     need = piles.map(({ stops, times }) => {
       const own = stops.filter(({ rungs }) => rungs.length).length;
-      return (LINE * Math.max(own, stops.length - own, 2) * Math.log(whole)) / Math.log(times);
+      return (LINE * Math.max(own, stops.length - own, 2.6) * Math.log(whole)) / Math.log(times);
     });
   return (headOf(width) + Math.max(...need) + GAP * (piles.length - 1) + 0.4) * em;
 }
@@ -59,8 +69,10 @@ export function addEnd(made, { width, height, em }, meta, now, paint, wide) {
     tall = height - head - (GAP * (piles.length - 1) + 0.4) * em,
     highOf = (/** @type {number} */ times) => (tall * Math.log(times)) / Math.log(whole),
     pile = (narrow ? 0.25 : 0.3) * width,
-    [left, long] = [pile + 3, (narrow ? 0.4 : 0.36) * width], // of the stops with stairs
-    from = left + long + (narrow ? 0.5 : 1.2) * em, // of the others
+    [left, long] = [pile + 3, (narrow ? 0.12 : 0.06) * width], // of the stops with stairs: their bands
+    beside = left + long + 1.2 * em, // their labels
+    from = (narrow ? 0.7 : 0.68) * width, // of the others
+    room = from - beside - 0.6 * em, // for a label
     dim = blend(rgb(paint.text), rgb(paint.background), 0.72),
     late = { span: [0.6, 1] },
     factor = (/** @type {number} */ times) => `\u00d7 ${short(times, 3)}`,
@@ -71,9 +83,13 @@ export function addEnd(made, { width, height, em }, meta, now, paint, wide) {
         .map(({ times }) => factor(times))
         .join(' '),
     });
-  wrapped(title, narrow ? width : from, 2, one => wide(one, true, 1.2 * em)).forEach((line, n) =>
+  wrapped(title, width, 2, one => wide(one, true, 1.2 * em)).forEach((line, n) =>
     made.text(`end whole ${n}`, [0, (1.25 + 1.5 * n) * em], line, { bold: true, size: 1.2 * em }),
   );
+  const under = (narrow ? 4.2 : 2.7) * em;
+  [...meta.trips, ...(narrow ? [] : [meta.words.scale])]
+    .flatMap(text => wrapped(text, width, 3, one => wide(one, false, em)))
+    .forEach((line, row) => made.text(`end trips ${row}`, [0, under + 1.3 * row * em], line, {}));
   let titled = false;
   let y = head;
   for (const { kind, stops, rungs, times } of piles) {
@@ -105,31 +121,34 @@ export function addEnd(made, { width, height, em }, meta, now, paint, wide) {
       const share = highOf(product(of));
       foot -= share;
       made.rect(`end ${kind} ${stop} part`, [left, foot, long, Math.max(1, share - 1)], {
-        ...{ fill: blend(rgb(SAVED[kind]), rgb(paint.background), 0.26), ...late },
+        ...{ fill: blend(rgb(SAVED[kind]), rgb(paint.background), 0.4), ...late },
       });
     }
-    foot = y + high;
-    let under = foot; // the top of the label below
-    for (const { stop, said, rungs: of } of own) {
-      const share = highOf(product(of)),
-        both = !narrow && share > 4 * em,
-        room = (both ? 2 * LINE : LINE) * em,
-        top = Math.max(y, Math.min(under - room, foot - share / 2 - room / 2));
-      made.text(
-        `end ${kind} ${stop}`,
-        [left + 0.6 * em, top + 1.05 * em, long - em],
-        `${stop} ${factor(product(of))}`,
-        {
-          ...{ bold: true, size: both ? 1.15 * em : em, ...late },
-        },
+    // the labels are beside their bands, each with a short line to it
+    const step = LINE * em,
+      bands = own.map(({ rungs: of }) => highOf(product(of))),
+      rows = bands.map((share, n) => y + high - bands.slice(0, n).reduce((all, one) => all + one, 0) - share / 2);
+    const at = apart(rows, step, y + 0.5 * step, y + high - 0.5 * step);
+    own.forEach(({ stop, said, rungs: of }, n) => {
+      const label = `${stop} ${factor(product(of))}`,
+        both = !narrow && bands[n] > 3 * em && wide(said, false, em) < room,
+        lines = narrow ? wrapped(label, room, 2, one => wide(one, true, em)) : [label],
+        top = at[n] - (both || lines.length > 1 ? 0.3 : -0.35) * em;
+      made.add(`end ${kind} ${stop} line`, 'line', [left + long + 1, rows[n], 0.9 * em, at[n] - rows[n]], {
+        ...{ stroke: dim, ...late },
+      });
+      lines.forEach((line, row) =>
+        made.text(`end ${kind} ${stop}${row || ''}`, [beside, top + 1.25 * row * em, room], line, {
+          bold: true,
+          ...late,
+        }),
       );
-      if (both) made.text(`end ${kind} ${stop} is`, [left + 0.6 * em, top + 2.4 * em, long - em], said, late);
-      made.add(`end ${kind} ${stop} area`, 'area', [left, top, long, room], {
+      if (both) made.text(`end ${kind} ${stop} is`, [beside, top + 1.3 * em, room], said, late);
+      made.add(`end ${kind} ${stop} area`, 'area', [left, at[n] - 0.6 * em, long + room, 1.2 * em], {
         datum: { stop },
         tip: [`${stop}: ${said}`, ...of.map(id => `${id}: ${factor(gain(id))}`)].join('\n'),
       });
-      [foot, under] = [foot - share, top];
-    }
+    });
     const row = Math.min(2.2 * em, high / Math.max(1, others.length));
     if (others.length && !titled)
       made.text('end others', [from, middle - (0.5 * others.length + 0.3) * row], meta.words.others, {

@@ -8,7 +8,9 @@ import { addEnd, endHeight, SAVED, timeOf } from './rungs_end.js';
 
 const NARROW = 600; // pixels
 const BASE = 1.2; // em: what the first kernel stands on
-const SPAN = 2.5; // the least factor of an axis, and that of the last stairs
+const SPAN = 2.5; // the factor of the axis of the last stairs
+const FEW = 1.15; // the least factor of an axis
+const WIDEST = 0.22; // of the width: a stair
 const CARD = 5; // stairs under the card of a change
 const EARLY = 7; // the same while these have no stairs yet
 const HEAD = 3.6; // em: a card over the stairs, without drawings
@@ -70,25 +72,25 @@ function addStairs(made, { width, height, em }, meta, now, paint, wide) {
     ),
     // ---- places ----
     px = narrow ? em : smallText(em), // of names
-    left = narrow ? 0 : wide('\u00d7 100', false, px) + 0.8 * px,
+    axis = wrapped(meta.words.line, wide('\u00d7 1000', false, px), 3, one => wide(one, false, px)),
+    left = narrow ? 0 : Math.max(...['\u00d7 100', ...axis].map(one => wide(one, false, px))) + 0.8 * px,
     right = narrow ? 0 : Math.max(...lined.map(one => wide(one.short, true, px))) + 0.7 * px,
     zoomed = now.phase === 'limit',
     all = [...now.stairs, ...lined.map(({ id }) => id)].map(id => us[id]),
     fast = Math.min(...all),
-    slow = zoomed ? SPAN * fast : Math.max(...all, SPAN * fast),
+    slow = zoomed ? SPAN * fast : Math.max(...all),
     columns = now.stairs.filter(id => us[id] < slow || !zoomed),
-    each = (width - left - right) / columns.length,
+    each = Math.min((width - left - right) / columns.length, narrow ? width : WIDEST * width),
     names = columns.map(id => rowOf(meta, id).short),
     fits = names.every(name => wide(name, true, px) < each - 2),
     foot = height - (fits || narrow ? 1.5 : 2.8) * px - 2,
-    top = (above ? cardOf(width, now) * em : 0) + (narrow ? 1.6 : 1.2) * em,
+    top = (above ? cardOf(width, now) * em : 0) + 1.6 * em,
     base = zoomed ? 0 : BASE * em,
     level = (/** @type {number} */ time) =>
-      foot - Math.max(0, base + ((foot - base - top) * Math.log(slow / time)) / Math.log(slow / fast)),
+      foot - Math.max(0, base + ((foot - base - top) * Math.log(slow / time)) / Math.log(Math.max(slow / fast, FEW))),
     first = us[now.stairs[0]],
     dim = blend(rgb(paint.text), rgb(paint.background), 0.72),
-    faint = blend(rgb(paint.text), rgb(paint.background), 0.14),
-    pale = blend(rgb(paint.text), rgb(paint.background), 0.06);
+    faint = blend(rgb(paint.text), rgb(paint.background), 0.14);
   const xOf = (/** @type {number} */ n) => Math.round(left + n * each),
     wideOf = (/** @type {number} */ n) => xOf(n + 1) - xOf(n) - (narrow ? 1 : 2);
 
@@ -103,17 +105,26 @@ function addStairs(made, { width, height, em }, meta, now, paint, wide) {
       });
     }
 
+  const tens = [level(first), level(first / 10)];
+  if (!narrow && tens[0] < foot && tens[0] - tens[1] > (1.3 * axis.length + 2) * px && first > 10 * fast)
+    axis.forEach((line, n) =>
+      made.text(
+        `axis ${n}`,
+        [left - 0.6 * px, (tens[0] + tens[1]) / 2 + (0.35 + 1.3 * (n - axis.length / 2 + 0.5)) * px],
+        line,
+        {
+          ...{ align: 'right', fill: dim, size: px, ease: 'both' },
+        },
+      ),
+    );
+
   // ---- the even path, to guess from ----
   if (now.phase === 'begin') {
-    const rise = (level(first) - level(us[now.goal])) / (columns.length - 1);
-    columns.slice(1).forEach((id, n) => {
-      const [x, w, y] = [xOf(n + 1), wideOf(n + 1), level(first) - (n + 1) * rise],
-        leave = { rect: [x, foot, w, 0], alpha: 0 };
-      made.rect(`even ${id} body`, [x, y, w, foot - y], { fill: pale, leave });
-      made.rect(`even ${id}`, [x, y, w, rise], { stroke: dim, dash: [4, 4], leave });
-    });
-    const end = narrow ? width - 0.4 * em : xOf(columns.length - 1) + 0.5 * each - 0.8 * em;
-    made.text('even', [end, foot - base - 0.6 * em], meta.words.even, { align: 'right', fill: dim, size: px });
+    const [x, y] = [xOf(0) + wideOf(0), level(first)],
+      [dx, dy] = [xOf(columns.length - 1) + wideOf(columns.length - 1) - x, level(us[now.goal]) - y];
+    made.add('even', 'line', [x, y, dx, dy], { stroke: dim, width: 2, dash: [7, 6], leave: { alpha: 0 } });
+    // to the right of the line, below it
+    made.text('even is', [x + 0.5 * dx + 0.8 * em, y + 0.5 * dy + 1.6 * em], meta.words.even, { fill: dim, size: px });
   }
 
   // ---- the stairs ----
@@ -161,14 +172,20 @@ function addStairs(made, { width, height, em }, meta, now, paint, wide) {
       tip: `${id}: ${one.said}\n${[timeOf(us[id]), now.factor(id)].filter(Boolean).join(', ')}`,
     });
     if (y >= foot || (narrow && !isNow)) return;
-    // in the riser, below a thin one, or over a low stair
+    // in the riser, or over a thin one and the lines there
     const said = before ? `\u00d7 ${short(before / us[id], 3)}` : timeOf(us[id]),
       size = isNow ? 1.15 * em : em,
-      inside = before && riser > 1.7 * size,
-      over = !inside && foot - y < riser + 1.9 * size,
+      inside = before && riser > 1.2 * size,
       half = wide(said, isNow, size) / 2,
-      middle = Math.max(left + half, Math.min(width - right - half, x + w / 2)),
-      at = inside ? y + riser / 2 + 0.35 * size : over ? y - 0.4 * size : y + riser + 1.1 * size;
+      hatched = isNow && !isDrawn(now) ? Math.max(0, Math.min(0.9 * em, w - 2 * half)) : 0,
+      middle = Math.max(left + half, Math.min(width - right - half, x + (w - hatched) / 2)),
+      free = lined
+        .map(({ id }) => level(us[id]))
+        .sort((a, b) => b - a)
+        .reduce((low, line) => (line < low + 2 && line > low - size ? line - 0.4 * size : low), y - 0.4 * size),
+      at = inside ? y + riser / 2 + 0.35 * size : free;
+    if (!inside && at < y - size)
+      made.rect(`stair ${id} to`, [middle, at + 3, 1, y - at - 4], { fill: dim, ease: 'both' });
     if (2 * half < w + (narrow ? 0 : 8))
       made.text(`stair ${id} gain`, [middle, at], said, {
         ...{ align: 'center', bold: isNow || inside, size, ease: 'both', span: [0.5, 1] },
@@ -237,8 +254,8 @@ function addStairs(made, { width, height, em }, meta, now, paint, wide) {
     made.text('way to', [x - 0.8 * em, middle + 1.4 * em], meta.words.left, { align: 'right', ease: 'both' });
   }
   if (!isDrawn(now) && Math.abs(gap) > 2) {
-    const w = Math.min(wideOf(here), 0.9 * em),
-      x = xOf(here) + wideOf(here) - w - 2,
+    const w = Math.min(0.3 * wideOf(here), 0.9 * em),
+      x = xOf(here) + wideOf(here) - w - 1,
       high = Math.min(tread, tread - gap);
     made.add('gap', 'hatch', [x, high, w, Math.abs(gap)], { stroke: paint.text, gap: 5, ease: 'both' });
     made.rect('gap edge', [x, high, w, Math.abs(gap)], { stroke: paint.text, width: 1.5, ease: 'both' });

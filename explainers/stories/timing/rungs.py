@@ -22,23 +22,25 @@ from kernels.recordings.tables import Provenance
 WORDS = Words.of(str(__package__), "rungs.toml")
 RUNGS, RIVALS, NEXT_TO = (WORDS.table(name) for name in ("rungs", "rivals", "next_to"))
 STOP_OF, SAVES = WORDS.table("stop_of"), WORDS.table("saves")
-ONE_PASS, FOR_SHORT, EXACT = (WORDS.table("special")[name] for name in ("one_pass", "short", "exact"))
-NO_STOP = ("", "")
+TILES, ONE_PASS, FOR_SHORT, EXACT = (WORDS.table("special")[name] for name in ("tiles", "one_pass", "short", "exact"))
 ASIDE = (FOR_SHORT, EXACT)  # no rungs of the ladder: each is in sight where it is our fastest
 UNFUSED, FLASH = "sdpa_math float32", "sdpa_flash float16"
+UNFUSED_16 = "unfused float16"
 CUDNN, NEWEST, LIMIT = "sdpa_cudnn float16", "flash_attn_4 float16", "limit"
 MAIN = {"batch": 4, "num_heads": 16, "head_dim": 128}  # its lengths are the reader's choice
 LENGTH = 4096  # with all our kernels
+RACE = 8192  # of the stop The race
 LONG = {"seq_len": 16384, "batch": 1, "num_heads": 8, "head_dim": 64}  # 32 bits only
 SHORT = {"seq_len": 512, "batch": 32, "num_heads": 16, "head_dim": 128, "dtype": "float16"}
 PADDING = {"seq_len": 4096, "batch": 1, "num_heads": 8, "head_dim": 64, "causal": False}  # with and without it
+BLOCKS = "BLOCK_Q=16 BLOCK_KV=16 "  # its tiles: those of our first kernels
 SHARES = (25, 50, 75, 95)  # percent of a roof
 
 
 class Rung(TypedDict):
     """A row: a kernel of ours, or a rival.
 
-    said: its idea, or the rival's name. stop: number and title of the stop with its idea, or "". link: to this stop.
+    said: its idea, or the rival's name. ways: the stops with its idea: number and title, and a link.
     change: what the kernel before does, and what this one does. Empty for a rival. group: the row's group. short: its
     idea in a word, or the rival's short name. saves: what its change saves, or "".
     """
@@ -47,8 +49,7 @@ class Rung(TypedDict):
     said: str
     short: str
     saves: str
-    stop: str
-    link: str
+    ways: list[tuple[str, str]]
     change: list[str]
     group: str
 
@@ -56,13 +57,15 @@ class Rung(TypedDict):
 class TimedProblem(TypedDict):
     """A problem with its times.
 
-    said: its sizes, the state of the chip and the recording. tokens: in short.
+    said: its sizes, the state of the chip and the recording. tokens: in short. other: whether more than its tokens
+    differs from the main problem.
     us: row -> µs.
     """
 
     id: str
     said: str
     tokens: str
+    other: bool
     us: dict[str, float]
 
 
@@ -77,10 +80,10 @@ class Shown(TypedDict):
 
 
 class Ended(TypedDict):
-    """A stop at the end of the course: what it saved, in words, and the rungs with its idea."""
+    """A stop at the end of the course, or two with one change: what it saved, in words, and the rungs with its idea."""
 
     stop: str
-    link: str
+    links: list[str]
     saves: str
     said: str
     rungs: list[str]
@@ -90,6 +93,7 @@ class RungsMeta(TypedDict):
     """The fields of the view `rungs`.
 
     saves: what a change can save, in words. ends: the stops, for the last step. notes: for the step of the limit.
+    trips: what fewer trips gain, with and without other waits, for the last step.
     """
 
     frames: list[Frame]
@@ -97,6 +101,7 @@ class RungsMeta(TypedDict):
     saves: dict[str, str]
     ends: list[Ended]
     notes: list[str]
+    trips: list[str]
     problems: list[TimedProblem]
     shown: list[Shown]
     words: dict[str, str]
@@ -124,6 +129,7 @@ def views(taught: Mapping[str, tuple[str, str]]) -> tuple[list[stage.View], list
         "saves": WORDS.table("kinds"),
         "ends": _ends(taught),
         "notes": _notes(problems),
+        "trips": _trips(problems, taught),
         "problems": [*problems.values()],
         "shown": [row["shown"] for row in steps],
         "words": WORDS.table("hand"),
@@ -141,8 +147,7 @@ def _rows(taught: Mapping[str, tuple[str, str]]) -> list[Rung]:
             "said": RUNGS[name],
             "short": short.get(name, ""),
             "saves": SAVES.get(name, ""),
-            "stop": taught.get(STOP_OF.get(name, ""), NO_STOP)[0],
-            "link": taught.get(STOP_OF.get(name, ""), NO_STOP)[1],
+            "ways": [taught[stop] for stop in STOP_OF.get(name, "").split() if stop in taught],
             "change": [of[name] for of in (before, now) if name in of],
             "group": specs[name].problem_type().dtype,
         }
@@ -153,8 +158,7 @@ def _rows(taught: Mapping[str, tuple[str, str]]) -> list[Rung]:
         "said": "",
         "short": "",
         "saves": "",
-        "stop": "",
-        "link": "",
+        "ways": [],
         "change": [],
         "group": "rivals",
     }
@@ -166,19 +170,32 @@ def _ends(taught: Mapping[str, tuple[str, str]]) -> list[Ended]:
     """The stops of the course by what they saved: a stop with two ideas is there twice."""
     found = list[Ended]()
     for kind in WORDS.table("kinds"):
-        for name, said in WORDS.table(f"ends_{kind}").items():
-            stop, link = taught.get(name, NO_STOP)
-            of = [rung for rung in NEXT_TO if STOP_OF[rung] == name and SAVES[rung] == kind]
-            found += [{"stop": stop, "link": link, "saves": kind, "said": said, "rungs": of}] if stop else []
+        for names, said in WORDS.table(f"ends_{kind}").items():
+            ways = [taught[name] for name in names.split() if name in taught]
+            of = [rung for rung in NEXT_TO if STOP_OF[rung] == names and SAVES[rung] == kind]
+            stop, links = ", ".join(title for title, _ in ways), [link for _, link in ways]
+            found += [{"stop": stop, "links": links, "saves": kind, "said": said, "rungs": of}] if ways else []
     return found
 
 
 def _notes(problems: Mapping[str, TimedProblem]) -> list[str]:
-    """What the limit does not say: times at work, and what has no recording."""
+    """What the limit does not say: how it was measured, and times at work."""
     us = problems["work"]["us"] if "work" in problems else {}
     ours = [us[name] for name in us if name in RUNGS]
     names = {"ours": time(min(ours)), "newest": time(us[NEWEST])} if ours and NEWEST in us else {}
-    return [text for text in (WORDS.say("at_work", {"at_work": names}), WORDS.say("unrecorded", {})) if text]
+    return [text for text in (WORDS.say("rested", {}), WORDS.say("at_work", {"at_work": names})) if text]
+
+
+def _trips(problems: Mapping[str, TimedProblem], taught: Mapping[str, tuple[str, str]]) -> list[str]:
+    """What a kernel that stores no S and no P gains: with a queue in the banks, without it, and in the race."""
+    us = _of_padding()
+    queued, padded = (us.get((TILES, pad), 0.0) / us.get((ONE_PASS, pad), 1.0) for pad in (0, 4))
+    race = problems[f"main {RACE}"]["us"] if f"main {RACE}" in problems else {}
+    torch = race[UNFUSED_16] / race[FLASH] if {UNFUSED_16, FLASH} <= race.keys() else 0.0
+    sizes = stage.sizes_said({name: PADDING[name] for name in ("num_heads", "head_dim")})
+    names: Row = {"queued": queued, "padded": padded, "race": torch, "tokens": RACE, "sizes": sizes}
+    names |= {"stop": taught.get("as_written", ("", ""))[0]}
+    return [text for text in (WORDS.say("in_queue", names), WORDS.say("in_race", names)) if text]
 
 
 def _steps(problems: Mapping[str, TimedProblem]) -> list[Row]:
@@ -232,13 +249,23 @@ def _names(steps: Sequence[Row], us: Mapping[str, float]) -> Row:
 
 def _padded() -> float:
     """How many times faster padded rows alone make one pass, in the problem of the stop Banks. 0 without recordings."""
+    us = _of_padding()
+    return us[ONE_PASS, 0] / us[ONE_PASS, 4] if {(ONE_PASS, 0), (ONE_PASS, 4)} <= us.keys() else 0.0
+
+
+def _of_padding() -> dict[tuple[str, int], float]:
+    """Kernel, and words after a row -> µs, in the problem of the stop Banks. Empty without recordings of all."""
     for table, _ in tables.recorded(bench.KIND).values():
         part = _of(table.assign(own_settings=True), PADDING)
-        part = part[(part["name"] == ONE_PASS) & part.settings.str.startswith("BLOCK_Q=16 BLOCK_KV=16 ")]
-        us = {pad: part.median_us[part.settings.str.contains(f"PAD_K={pad} ")] for pad in (0, 4)}
-        if all(len(found) == 1 for found in us.values()):
-            return float(us[0].iloc[0] / us[4].iloc[0])
-    return 0.0
+        part = part[part.settings.str.startswith(BLOCKS, na=False)]
+        found = {
+            (name, pad): part.median_us[(part["name"] == name) & part.settings.str.contains(f"PAD_K={pad} ")]
+            for name in (TILES, ONE_PASS)
+            for pad in (0, 4)
+        }
+        if all(len(us) == 1 for us in found.values()):
+            return {of: float(us.iloc[0]) for of, us in found.items()}
+    return {}
 
 
 def _limit_tflops() -> float:
@@ -313,6 +340,6 @@ def _problem(
     us = {name: float(value) for name, value in times.items() if name in RUNGS or name in RIVALS}
     fastest = min((value for name, value in us.items() if name in RUNGS), default=0.0)
     us = {name: value for name, value in us.items() if name not in ASIDE or value == fastest}
-    more_of = {"turns": f", {sizes['batch']} texts"}
-    tokens = "no pauses" if id == "work" else f"{int(str(sizes['seq_len'])):,}{more_of.get(id, '')}"
-    return {"id": id, "said": WORDS.say("problem", names), "tokens": tokens, "us": us}
+    is_main = id.startswith("main ")
+    tokens = WORDS.say("tokens", names | {"id": id, "tokens": sizes["seq_len"], "of": sizes})
+    return {"id": id, "said": WORDS.say("problem", names), "tokens": tokens, "other": not is_main, "us": us}

@@ -47,8 +47,10 @@ def test_turns_and_work_come_from_duels_and_say_their_state():
     table, _ = duels.recorded()
     met = table[(table.name == "12_optimistic") & (table.peer == "flash_attn_4") & (table.seq_len == 4096)]
     assert problem("work")["us"]["flash_attn_4 float16"] in set(met.sustained_peer_us)
-    assert "without pauses" in problem("work")["said"] and problem("work")["tokens"] == "no pauses"
+    assert "without pauses" in problem("work")["said"] and problem("work")["tokens"] == "4,096 without pauses"
     assert {"13_short", "sdpa_cudnn float16"} <= problem("turns")["us"].keys()
+    assert problem("long")["tokens"] == "16,384, 8 heads of 64, 32 bits" and problem("turns")["tokens"] == "512, 32 texts"
+    assert {one["id"] for one in made()[0].meta["problems"] if one["other"]} == {"long", "turns", "work"}
     assert all("with pauses" in one["said"] or one["id"] == "work" for one in made()[0].meta["problems"])
 
 
@@ -91,7 +93,7 @@ def test_the_answers_are_those_of_the_times_and_no_step_before_has_them():
     ladder = ["01_naive", *ladder_of(us)]
     gains = {name: us[a] / us[name] for a, name in zip(ladder, ladder[1:])}
     assert max(gains, key=gains.get) == "04_warp_rows" and asked["largest"].step == 0
-    assert ladder[asked["largest"].shows["to"]] == "04_warp_rows"  # the step of each rung is its place
+    assert asked["largest"].shows is None  # the reader walks past tiles and one pass
     assert view.meta["shown"][asked["limit"].shows["to"]]["rival"] == "limit"
     assert math.prod(gains.values()) == pytest.approx(us[ladder[0]] / us[ladder[-1]])
     table, _ = bench.recorded()["NVIDIA H200"]
@@ -106,13 +108,13 @@ def test_the_answers_are_those_of_the_times_and_no_step_before_has_them():
     assert all("limit" not in shown["seen"] for shown in view.meta["shown"][: limit.step + 1])
 
 
-def test_each_rung_has_the_stop_with_its_idea_and_both_queues_have_banks():
+def test_each_rung_has_the_stops_with_its_idea_and_both_queues_have_banks():
     names = {stop.name for stop in course.stops()}
-    assert {*rungs.STOP_OF.values()} <= names and {*rungs.STOP_OF} == {*rungs.RUNGS} - {*rungs.ASIDE}
-    stops = {row["id"]: row["stop"] for row in made()[0].meta["rungs"]}
-    assert stops["04_warp_rows"] == stops["07_swizzle"] == "5 Banks" and stops["13_short"] == ""
-    links = {row["id"]: row["link"] for row in made()[0].meta["rungs"]}
-    assert links["07_swizzle"] == TAUGHT["banks"][1] and links["limit"] == ""
+    assert {one for of in rungs.STOP_OF.values() for one in of.split()} <= names
+    assert {*rungs.STOP_OF} == {*rungs.RUNGS} - {*rungs.ASIDE}
+    ways = {row["id"]: row["ways"] for row in made()[0].meta["rungs"]}
+    assert ways["04_warp_rows"] == ways["07_swizzle"] == [TAUGHT["banks"]] and ways["13_short"] == ways["limit"] == []
+    assert rungs.STOP_OF["04_warp_rows"].split() == ["banks", "in_registers"]  # its two changes have one time
 
 
 def test_the_end_gives_each_change_to_one_stop_and_their_factors_multiply_to_the_whole():
@@ -121,7 +123,7 @@ def test_the_end_gives_each_change_to_one_stop_and_their_factors_multiply_to_the
     (own,), _ = rungs.views(taught)
     ends = own.meta["ends"]
     assert sorted(rung for end in ends for rung in end["rungs"]) == sorted(rungs.NEXT_TO)
-    assert {end["link"] for end in ends} == {*taught} - {"how_fast"}  # each other stop of the course
+    assert {link for end in ends for link in end["links"]} == {*taught} - {"how_fast"}  # each other stop of the course
     ladder = ["01_naive", *ladder_of(us)]
     gains = {name: us[before] / us[name] for before, name in zip(ladder, ladder[1:])}
     kinds = {
@@ -133,9 +135,26 @@ def test_the_end_gives_each_change_to_one_stop_and_their_factors_multiply_to_the
     assert [one["phase"] for one in view.meta["shown"]][-3:] == ["limit", "hand", "end"]
 
 
-def test_the_limit_says_what_it_leaves_out():
-    at_work, unrecorded = made()[0].meta["notes"]
-    assert f"{problem('work')['us']['12_optimistic']:.0f} µs" in at_work and "FlashAttention-3" in unrecorded
+def test_the_end_says_that_the_same_change_gains_more_without_the_queue_and_in_the_race():
+    in_queue, in_race = made()[0].meta["trips"]
+    table, _ = bench.recorded()["NVIDIA H200"]
+    part = table.query("seq_len == 4096 and num_heads == 8 and head_dim == 64 and batch == 1 and causal == False")
+
+    def of(name, pad):
+        own = part[(part.name == name) & part.settings.str.startswith(f"BLOCK_Q=16 BLOCK_KV=16 PAD_K={pad} ", na=False)]
+        return own.median_us.item()
+
+    queued, padded = (of("02_tiled", pad) / of("03_flash", pad) for pad in (0, 4))
+    assert queued < padded and f"× {queued:.2f} while" in in_queue and f"× {padded:.2f} with padded" in in_queue
+    race = problem("main 8192")["us"]
+    race = race["unfused float16"] / race["sdpa_flash float16"]
+    assert padded < race and f"× {race:.1f}." in in_race and "1 The race" in in_race
+    assert "where less else waits" in made()[0].meta["frames"][-1]["head"]
+
+
+def test_the_limit_says_how_it_was_measured_and_the_times_at_work():
+    rested, at_work = made()[0].meta["notes"]
+    assert "Both" in rested and f"{problem('work')['us']['12_optimistic']:.0f} µs" in at_work
 
 
 def test_each_rung_says_what_was_before_and_what_is_now():
