@@ -6,8 +6,8 @@ import { wrapped } from '../core/wrapped.js';
 
 const NARROW = 600; // pixels
 const LINE = 1.35; // em: a stop
-const HEAD = 5.2; // em: the whole, and below it what fewer trips gain
-const TALL = 12; // em: the same in a narrow picture
+const HEAD = 4.8; // em: the whole, and below it what fewer trips gain
+const TALL = 12.5; // em: the same in a narrow picture
 const GAP = 0.6; // em: between two piles
 
 /** @type {Record<string, string>} what a change saves -> its colour */
@@ -65,9 +65,6 @@ export function addEnd(made, { width, height, em }, meta, now, paint, wide) {
     { piles, stairs, gain, product, whole } = pilesOf(meta, us),
     narrow = isNarrow(width),
     last = stairs[stairs.length - 1],
-    head = headOf(width) * em,
-    tall = height - head - (GAP * (piles.length - 1) + 0.4) * em,
-    highOf = (/** @type {number} */ times) => (tall * Math.log(times)) / Math.log(whole),
     pile = (narrow ? 0.25 : 0.3) * width,
     [left, long] = [pile + 3, (narrow ? 0.12 : 0.06) * width], // of the stops with stairs: their bands
     beside = left + long + 1.2 * em, // their labels
@@ -82,14 +79,19 @@ export function addEnd(made, { width, height, em }, meta, now, paint, wide) {
         .reverse()
         .map(({ times }) => factor(times))
         .join(' '),
-    });
-  wrapped(title, width, 2, one => wide(one, true, 1.2 * em)).forEach((line, n) =>
+    }),
+    titles = wrapped(title, width, 2, one => wide(one, true, 1.2 * em)),
+    trips = meta.trips.flatMap(text => wrapped(text, width, 4, one => wide(one, false, em))),
+    under = (1.2 + 1.5 * titles.length) * em,
+    head = under + (1.3 * trips.length - 0.7) * em,
+    tall = height - head - (GAP * (piles.length - 1) + 0.4) * em,
+    highOf = (/** @type {number} */ times) => (tall * Math.log(times)) / Math.log(whole);
+  titles.forEach((line, n) =>
     made.text(`end whole ${n}`, [0, (1.25 + 1.5 * n) * em], line, { bold: true, size: 1.2 * em }),
   );
-  const under = (narrow ? 4.2 : 2.7) * em;
-  [...meta.trips, ...(narrow ? [] : [meta.words.scale])]
-    .flatMap(text => wrapped(text, width, 3, one => wide(one, false, em)))
-    .forEach((line, row) => made.text(`end trips ${row}`, [0, under + 1.3 * row * em], line, {}));
+  trips.forEach((line, n) => made.text(`end trips ${n}`, [0, under + 1.3 * n * em], line, {}));
+  if (wide(title, true, 1.2 * em) < from - em)
+    made.text('end scale', [from, 1.25 * em, width - from], meta.words.scale, { fill: dim });
   let titled = false;
   let y = head;
   for (const { kind, stops, rungs, times } of piles) {

@@ -9,7 +9,7 @@ import { addEnd, endHeight, SAVED, timeOf } from './rungs_end.js';
 const NARROW = 600; // pixels
 const BASE = 1.2; // em: what the first kernel stands on
 const SPAN = 2.5; // the factor of the axis of the last stairs
-const FEW = 1.15; // the least factor of an axis
+const FEW = 1.3; // the least factor of an axis
 const WIDEST = 0.22; // of the width: a stair
 const CARD = 5; // stairs under the card of a change
 const EARLY = 7; // the same while these have no stairs yet
@@ -72,7 +72,7 @@ function addStairs(made, { width, height, em }, meta, now, paint, wide) {
     ),
     // ---- places ----
     px = narrow ? em : smallText(em), // of names
-    axis = wrapped(meta.words.line, wide('\u00d7 1000', false, px), 3, one => wide(one, false, px)),
+    axis = wrapped(meta.words.line, 4.2 * px, 3, one => wide(one, false, px)),
     left = narrow ? 0 : Math.max(...['\u00d7 100', ...axis].map(one => wide(one, false, px))) + 0.8 * px,
     right = narrow ? 0 : Math.max(...lined.map(one => wide(one.short, true, px))) + 0.7 * px,
     zoomed = now.phase === 'limit',
@@ -124,7 +124,7 @@ function addStairs(made, { width, height, em }, meta, now, paint, wide) {
       [dx, dy] = [xOf(columns.length - 1) + wideOf(columns.length - 1) - x, level(us[now.goal]) - y];
     made.add('even', 'line', [x, y, dx, dy], { stroke: dim, width: 2, dash: [7, 6], leave: { alpha: 0 } });
     // to the right of the line, below it
-    made.text('even is', [x + 0.5 * dx + 0.8 * em, y + 0.5 * dy + 1.6 * em], meta.words.even, { fill: dim, size: px });
+    made.text('even is', [x + 0.5 * dx + 0.7 * em, y + 0.5 * dy + 0.9 * em], meta.words.even, { fill: dim, size: px });
   }
 
   // ---- the stairs ----
@@ -280,7 +280,7 @@ function addCard(made, [x, y, w, h], meta, now, paint, wide, em) {
     big = Math.min(3.2 * em, (3.2 * em * 0.62 * w) / wide(number, true, 3.2 * em)),
     after = x + wide(number, true, big) + 0.7 * em,
     narrow = x + w - after < wide(does, true, 1.15 * em);
-  made.rect('card', [x, y, w + 0.4 * em, h], { fill: paint.background });
+  made.rect('card', [x - 2, y, w + 0.4 * em + 2, h], { fill: paint.background });
   made.text('number', [x, y + 2.7 * em], number, { bold: true, fill, size: big, ease: 'both' });
   made.text('does', [after, y + 1.35 * em, narrow ? x + w - after : 0], does, { bold: true, fill, size: 1.15 * em });
   made.text('below', [after, y + 2.75 * em, x + w - after], below);
