@@ -51,10 +51,10 @@ function apart(wanted, step, top, bottom) {
 /** @param {{width: number, em: number}} size @param {timing.RungsMeta} meta @param {Record<string, number>} us */
 export function endHeight({ width, em }, meta, us) {
   const { piles, whole } = pilesOf(meta, us),
-    // the stops of each pile fit into its share of the height
+    // the stops of each pile fit beside its share of the height
     need = piles.map(({ stops, times }) => {
       const own = stops.filter(({ rungs }) => rungs.length).length;
-      return (LINE * Math.max(own, stops.length - own, 2.6) * Math.log(whole)) / Math.log(times);
+      return (LINE * Math.max(own, 2.2) * Math.log(whole)) / Math.log(times);
     });
   return (headOf(width) + Math.max(...need) + GAP * (piles.length - 1) + 0.4) * em;
 }
@@ -72,7 +72,7 @@ export function addEnd(made, { width, height, em }, meta, now, paint, wide) {
     room = from - beside - 0.6 * em, // for a label
     dim = blend(rgb(paint.text), rgb(paint.background), 0.72),
     late = { span: [0.6, 1] },
-    factor = (/** @type {number} */ times) => `\u00d7 ${short(times, 3)}`,
+    factor = (/** @type {number} */ times) => `\u00d7\u00a0${short(times, 3)}`,
     title = filled(meta.words.whole, {
       ...{ before: timeOf(us[stairs[0]]), after: timeOf(us[last]), times: short(whole, 3) },
       factors: [...piles]
@@ -81,7 +81,9 @@ export function addEnd(made, { width, height, em }, meta, now, paint, wide) {
         .join(' '),
     }),
     titles = wrapped(title, width, 2, one => wide(one, true, 1.2 * em)),
-    trips = meta.trips.flatMap(text => wrapped(text, width, 4, one => wide(one, false, em))),
+    trips = meta.trips.flatMap(text =>
+      wrapped(text.replaceAll('\u00d7 ', '\u00d7\u00a0'), width, 4, one => wide(one, false, em)),
+    ),
     under = (1.2 + 1.5 * titles.length) * em,
     head = under + (1.3 * trips.length - 0.7) * em,
     tall = height - head - (GAP * (piles.length - 1) + 0.4) * em,
@@ -92,7 +94,6 @@ export function addEnd(made, { width, height, em }, meta, now, paint, wide) {
   trips.forEach((line, n) => made.text(`end trips ${n}`, [0, under + 1.3 * n * em], line, {}));
   if (wide(title, true, 1.2 * em) < from - em)
     made.text('end scale', [from, 1.25 * em, width - from], meta.words.scale, { fill: dim });
-  let titled = false;
   let y = head;
   for (const { kind, stops, rungs, times } of piles) {
     const high = highOf(times),
@@ -116,8 +117,7 @@ export function addEnd(made, { width, height, em }, meta, now, paint, wide) {
       });
 
     // the stops with stairs, each as high as its gain
-    const own = stops.filter(stop => stop.rungs.length),
-      others = stops.filter(stop => !stop.rungs.length);
+    const own = stops.filter(stop => stop.rungs.length);
     let foot = y + high;
     for (const { stop, rungs: of } of own) {
       const share = highOf(product(of));
@@ -151,28 +151,26 @@ export function addEnd(made, { width, height, em }, meta, now, paint, wide) {
         tip: [`${stop}: ${said}`, ...of.map(id => `${id}: ${factor(gain(id))}`)].join('\n'),
       });
     });
-    const row = Math.min(2.2 * em, high / Math.max(1, others.length));
-    if (others.length && !titled)
-      made.text('end others', [from, middle - (0.5 * others.length + 0.3) * row], meta.words.others, {
-        bold: true,
-        ...late,
-      });
-    titled ||= others.length > 0;
-    others.forEach(({ stop, said }, n) => {
-      const top = middle + (n - others.length / 2) * row;
-      made.text(
-        `end ${kind} ${stop}`,
-        [from, top + row / 2 + 0.35 * em, width - from],
-        narrow ? stop : `${stop}: ${said}`,
-        {
-          ...{ fill: dim, ...late },
-        },
-      );
-      made.add(`end ${kind} ${stop} area`, 'area', [from, top, width - from, row], {
-        datum: { stop },
-        tip: `${stop}: ${said}`,
-      });
-    });
     y += high + GAP * em;
   }
+
+  // the stops without a stair
+  const others = meta.ends
+      .filter(({ rungs }) => !rungs.length)
+      .sort((one, other) => parseInt(one.stop, 10) - parseInt(other.stop, 10)),
+    row = Math.min(2.2 * em, (height - head) / (others.length + 1));
+  made.text('end others', [from, head + 1.1 * em, width - from], meta.words.others, { bold: true, ...late });
+  others.forEach(({ stop, said, saves }, n) => {
+    const top = head + (n + 1) * row;
+    made.text(
+      `end ${saves} ${stop}`,
+      [from, top + 0.5 * row + 0.35 * em, width - from],
+      narrow ? stop : `${stop}: ${said}`,
+      { fill: dim, ...late },
+    );
+    made.add(`end ${saves} ${stop} area`, 'area', [from, top, width - from, row], {
+      datum: { stop },
+      tip: `${stop}: ${said}`,
+    });
+  });
 }

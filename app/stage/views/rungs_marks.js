@@ -179,11 +179,14 @@ function addStairs(made, { width, height, em }, meta, now, paint, wide) {
       half = wide(said, isNow, size) / 2,
       hatched = isNow && !isDrawn(now) ? Math.max(0, Math.min(0.9 * em, w - 2 * half)) : 0,
       middle = Math.max(left + half, Math.min(width - right - half, x + (w - hatched) / 2)),
-      free = lined
-        .map(({ id }) => level(us[id]))
-        .sort((a, b) => b - a)
-        .reduce((low, line) => (line < low + 2 && line > low - size ? line - 0.4 * size : low), y - 0.4 * size),
-      at = inside ? y + riser / 2 + 0.35 * size : free;
+      lines = lined.map(({ id }) => level(us[id])).sort((a, b) => b - a),
+      isClear = (/** @type {number} */ low) => lines.every(line => line > low + 2 || line < low - size),
+      free = lines.reduce(
+        (low, line) => (line < low + 2 && line > low - size ? line - 0.4 * size : low),
+        y - 0.4 * size,
+      ),
+      within = (riser > 3 * size ? [0.5, 0.75, 0.25] : [0.5]).map(share => y + share * riser + 0.35 * size),
+      at = inside ? (within.find(isClear) ?? within[0]) : free;
     if (!inside && at < y - size)
       made.rect(`stair ${id} to`, [middle, at + 3, 1, y - at - 4], { fill: dim, ease: 'both' });
     if (2 * half < w + (narrow ? 0 : 8))
@@ -211,8 +214,9 @@ function addStairs(made, { width, height, em }, meta, now, paint, wide) {
     if (narrow) {
       // at the left, where the stairs are low, and never on another name
       const free = places.every(other => other.id === id || Math.abs(other.y - y) > 1.4 * px || other.y > y);
+      const isUnder = places.some(other => other.y < y && y - other.y < 1.3 * px); // a line is where its name goes
       if (strong || (free && y < level(us[columns[0]]) && Math.abs(y - main) > 1.4 * px))
-        made.text(`rival ${id} is`, [0, y - 0.35 * px], `${name} ${time}`, more);
+        made.text(`rival ${id} is`, [0, y + (isUnder ? 1.15 : -0.35) * px], `${name} ${time}`, more);
     } else {
       const both = `${name} ${time}`,
         lines = !isNear ? [name, time] : [wide(both, strong, px) < right - 0.6 * px ? both : name],
