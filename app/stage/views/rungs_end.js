@@ -133,7 +133,8 @@ export function addEnd(made, { width, height, em }, meta, now, paint, wide) {
     const at = apart(rows, step, y + 0.5 * step, y + high - 0.5 * step);
     own.forEach(({ stop, said, rungs: of }, n) => {
       const label = `${stop} ${factor(product(of))}`,
-        both = !narrow && bands[n] > 3 * em && wide(said, false, em) < room,
+        isFree = (at[n - 1] ?? Infinity) - at[n] > 2.4 * em && at[n] - (at[n + 1] ?? -Infinity) > 1.7 * em,
+        both = !narrow && isFree && bands[n] > 3 * em && wide(said, false, em) < room,
         lines = narrow ? wrapped(label, room, 2, one => wide(one, true, em)) : [label],
         top = at[n] - (both || lines.length > 1 ? 0.3 : -0.35) * em;
       made.add(`end ${kind} ${stop} line`, 'line', [left + long + 1, rows[n], 0.9 * em, at[n] - rows[n]], {
