@@ -72,7 +72,7 @@ def test_a_link_opens_a_stop_which_steps_and_leads_on(site, page):
     page.wait_for_selector(".wg .start [data-alive]")
     page.locator('.wg nav .stops [data-stop="levels"]').click()
     shown(page, "memory_hierarchy")
-    assert {status for status, _ in sent} == {200} and sum(size for _, size in sent) < 2_500_000
+    assert {status for status, _ in sent} == {200} and sum(size for _, size in sent) < 1_200_000
     press(page, "ArrowRight")
     page.wait_for_url("**&step=2&**")  # once the reader has come to rest
     page.reload()  # the server leads to the folder's address, with a slash at the end
