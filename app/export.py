@@ -202,6 +202,7 @@ class Export:
             shutil.copy(picture, self._place(f"shared/{picture.name}"))
         for path in self.pages:
             self._text("index.html" if path == "start" else f"{path}/index.html", page_of(path, self.url))
+        self._text("start/index.html", '<meta http-equiv="refresh" content="0; url=../">')  # an address of the app
 
 
 def values_of(choices: list[Any]) -> Iterator[tuple[str, str]]:

@@ -5,6 +5,7 @@ const home = new URL('.', import.meta.url),
   base = home.pathname.replace(/\/$/, '');
 const COMMAND = 'python -m app';
 const MORE = `This site has no server. On your machine, \u201c${COMMAND}\u201d runs every value.`;
+const ALL = `More pages and Search list what it has, and \u201c${COMMAND}\u201d on your machine runs every page.`;
 const server = globalThis.fetch.bind(globalThis);
 
 const unpacked = async answer => {
@@ -106,7 +107,7 @@ globalThis.fetch = async (what, options) => {
   }
   if (route === 'found') return server(new URL('found.json', home));
   if (route === 'near') {
-    const said = `This site has no page named ${url.searchParams.get('name')}. More pages and Search list all.`;
+    const said = `This site has no page named ${url.searchParams.get('name')}, which may need a server. ${ALL}`;
     return json({ said, near: [] });
   }
   return json({ error: MORE }, 404);
