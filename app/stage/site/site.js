@@ -119,7 +119,7 @@ if (pathname !== `${base}/` && pathname.endsWith('/'))
   history.replaceState({}, '', pathname.slice(0, -1) + search + hash);
 const [given, { default: start }] = await Promise.all([
   server(new URL('site.json', home)).then(answer => answer.json()),
-  siteModule('stage.js'),
+  globalThis.siteModule('stage.js'),
 ]);
 const parent = document.getElementById('site');
 parent.querySelector('.wg').classList.add('site');
