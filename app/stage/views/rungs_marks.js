@@ -13,7 +13,7 @@ const CARD = 5; // stairs under the card of a change
 const EARLY = 7; // the same while these have no stairs yet
 const HEAD = 3.6; // em: a card over the stairs, without drawings
 const DRAWN = 12.5; // em: the same with drawings
-const LEAST = 15; // em: the stairs
+const LEAST = 13.8; // em: the stairs
 /** @typedef {{width: number, height: number, em: number}} Size */
 /** @typedef {(text: string, bold: boolean, px: number) => number} Wide */
 /**
@@ -238,7 +238,7 @@ function addStairs(made, { width, height, em }, meta, now, paint, wide) {
   }
   if (!isDrawn(now) && Math.abs(gap) > 2) {
     const w = Math.min(wideOf(here), 0.9 * em),
-      x = xOf(here) + wideOf(here) / 2 - w / 2,
+      x = xOf(here) + wideOf(here) - w - 2,
       high = Math.min(tread, tread - gap);
     made.add('gap', 'hatch', [x, high, w, Math.abs(gap)], { stroke: paint.text, gap: 5, ease: 'both' });
     made.rect('gap edge', [x, high, w, Math.abs(gap)], { stroke: paint.text, width: 1.5, ease: 'both' });
