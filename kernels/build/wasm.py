@@ -1,4 +1,4 @@
-"""A kernel of ours for a browser: WebAssembly of its .cu over kernels/device/simt, made by Emscripten.
+"""A kernel of ours for a browser: WebAssembly of its probed build over kernels/device/simt, made by Emscripten.
 
 kernels/device/wasm has the shim's fibers and stacks for WebAssembly, and no signals. The module needs no JavaScript of
 Emscripten. It exports its memory, malloc, free and launch_<entry>, as simt.h describes it with pointers of 4 bytes.
@@ -15,7 +15,7 @@ from kernels.errors import BackendUnavailable
 
 HEADERS = cpp.SHIM.parent / "wasm"
 OPTIONS = (
-    *("-std=c++17", "-O2", "-ffp-contract=off", "-fno-exceptions", "-fno-rtti"),
+    *("-DPROBED", "-std=c++17", "-O2", "-ffp-contract=off", "-fno-exceptions", "-fno-rtti"),
     *("-sASYNCIFY", "-sSTANDALONE_WASM", "--no-entry", "-sALLOW_MEMORY_GROWTH", "-sMALLOC=emmalloc"),
     *("-sERROR_ON_UNDEFINED_SYMBOLS=0", "-sWARN_ON_UNDEFINED_SYMBOLS=0"),  # Asyncify adds its own functions last
 )

@@ -1,38 +1,43 @@
-// A kernel that the reader's browser executes on inputs of its own, beside the same attention in float64.
+// A kernel that the reader's browser executes on inputs of its own: O beside float64, and what its probes log.
+import { showBlocks } from '../core/blocks.js';
 import { button, element, matrixImage, number, odd, rgb, short, signed, spanOf, theme } from '../core/paint.js';
-import { load, run, tensorsOf, truth } from './run_here_rule.js';
+import { Kernel, tensorsOf, truth } from './run_here_rule.js';
 
-const LEAST = -2, // powers of ten of the scores' standard deviation
-  MOST = 3,
-  SCREEN = 240; // pixels that a matrix is high at least
+const SIZES = { least: -2, most: 3 }, // powers of ten of the scores' standard deviation
+  WIDE = 192, // pixels of a matrix
+  NAMES = /** @type {Record<string, string>} */ ({ score: 'S', p: 'P' });
+
+/** @typedef {import('./run_here_rule.js').Meta} Meta */
 
 /** @type {Picture<any>} */
 export default function (host, { meta: given }, context) {
-  const meta = /** @type {import('./run_here_rule.js').Meta} */ (given),
+  const meta = /** @type {Meta} */ (given),
     { background, text } = theme(host),
-    colour = signed(rgb(background));
-  /** @type {any} */ let wasm = null;
+    colour = signed(rgb(background)),
+    most = meta.launches[0].grids.length;
+  const range = (/** @type {string} */ name, /** @type {Record<string, number>} */ { value, ...bounds }) =>
+    Object.assign(element('input', { type: 'range', 'aria-label': name, ...bounds }), { value });
+  const tokens = range('tokens', { min: 1, max: most, value: most }),
+    spread = range('size of the scores', { min: SIZES.least, max: SIZES.most, step: 0.25, value: 0 }),
+    row = range('row', { min: 0, max: most - 1, value: Math.floor(most / 2) }),
+    causal = element('input', { type: 'checkbox', checked: meta.causal }),
+    outputs = [tokens, spread, row].map(() => element('output')),
+    said = element('span'),
+    pictures = element('div', { class: 'run-here' }),
+    table = element('div');
+  /** @type {Kernel | null} */ let kernel = null;
+  /** @type {import('./run_here_rule.js').Values} */ let values = {};
   let ended = false,
     seed = 0,
     waiting = 0;
 
-  const tokens = element('input', {
-      type: 'range',
-      min: 1,
-      max: meta.launches[0].grids.length,
-      'aria-label': 'tokens',
-    }),
-    tokensAre = element('output'),
-    spread = element('input', { type: 'range', min: LEAST, max: MOST, step: 0.25, 'aria-label': 'size of the scores' }),
-    spreadIs = element('output'),
-    causal = element('input', { type: 'checkbox', checked: meta.causal }),
-    said = element('span'),
-    pictures = element('div', { class: 'columns' });
-  [tokens.value, spread.value] = [tokens.max, 0];
-
+  const tell = () => {
+    row.max = tokens.value - 1;
+    for (const [n, shown] of [tokens.value, short(10 ** spread.value, 2), row.value].entries())
+      outputs[n].textContent = shown;
+  };
   const soon = () => {
-    tokensAre.textContent = tokens.value;
-    spreadIs.textContent = short(10 ** spread.value, 2);
+    tell();
     cancelAnimationFrame(waiting);
     waiting = requestAnimationFrame(() => execute().catch(refuse));
   };
@@ -41,49 +46,76 @@ export default function (host, { meta: given }, context) {
     soon();
   });
   for (const input of [tokens, spread, causal]) input.oninput = soon;
+  row.oninput = () => {
+    tell();
+    showRow();
+  };
 
   async function execute() {
-    wasm ??= await load(await context.bundle(meta.module));
+    kernel ??= await Kernel.load(await context.bundle(meta.module), meta);
     if (ended) return;
     const sizes = { tokens: Number(tokens.value), causal: causal.checked },
-      inputs = tensorsOf(meta, sizes.tokens, { seed, spread: 10 ** spread.value });
-    const { o } = run(wasm, meta, sizes, inputs),
-      right = truth(inputs, meta, sizes);
-    show(o, right, sizes.tokens);
-    Object.assign(host, { ran: { inputs, sizes, o } }); // tests compare it with the kernel on their CPU
+      inputs = tensorsOf(meta, sizes.tokens, { seed, spread: 10 ** spread.value }),
+      ran = kernel.run(sizes, inputs);
+    values = ran.values;
+    showOutput(ran.tensors.o, truth(inputs, meta, sizes), sizes);
+    showRow();
+    Object.assign(host, { ran: { sizes, ...ran } }); // for tests
   }
   /** @param {Error} error */
   function refuse(error) {
-    wasm = null; // after a trap its state is lost
+    kernel = null; // its memory may be in disorder
     pictures.replaceChildren();
+    table.replaceChildren();
     said.replaceChildren(element('span', { class: 'bad', role: 'alert' }, error.message));
   }
-  /** @param {Float32Array} o @param {Float64Array} right @param {number} rows */
-  function show(o, right, rows) {
+  /** @param {Float32Array} o @param {Float64Array} right @param {import('./run_here_rule.js').Sizes} sizes */
+  function showOutput(o, right, { tokens: rows }) {
     const off = right.map((value, n) => Math.abs(o[n] - value)),
       at = off.reduce((worst, value, n) => (value > off[worst] || Number.isNaN(off[worst]) ? n : worst), 0),
-      none = odd(o);
+      none = odd(o),
+      inRow = (/** @type {ArrayLike<number>} */ of) => (/** @type {number} */ y, /** @type {number} */ x) =>
+        of[y * meta.dim + x];
     said.textContent =
-      `${meta.kernel}: ${number(rows)} tokens, one head of ${meta.dim} numbers. ` +
+      `${meta.kernel} on ${number(rows)} tokens, one head of ${meta.dim} numbers. ` +
       (none ? `O has ${none}. ` : '') +
       (Number.isFinite(off[at])
-        ? `Largest difference from float64: ${short(off[at], 2)}, in row ${Math.floor(at / meta.dim)}.`
+        ? `Largest difference of O from float64: ${short(off[at], 2)}, in row ${Math.floor(at / meta.dim)}.`
         : 'No number of O can be compared with float64.');
+    const squares = Object.entries(NAMES).filter(([name]) => values[name]);
     pictures.replaceChildren(
-      matrix('O of the kernel', o, spanOf(right)),
-      matrix('O in float64', right, spanOf(right)),
-      matrix('Difference', off, spanOf(off)),
+      ...squares.map(([name, title]) => matrix(title, rows, rows, (y, x) => values[name][y]?.[x], values[name].flat())),
+      matrix('O', rows, meta.dim, inRow(o), o),
+      matrix('O, off from float64', rows, meta.dim, inRow(off), off),
     );
   }
-  /** @param {string} title @param {ArrayLike<number> & Iterable<number>} values @param {number} span */
-  function matrix(title, values, span) {
-    const rows = values.length / meta.dim,
-      image = matrixImage(meta.dim, rows, (y, x) => values[y * meta.dim + x], span, colour, rgb(text));
-    image.style.height = `${Math.max(rows, SCREEN)}px`;
-    const caption = `${title}, ${number(rows)} \u00d7 ${meta.dim}. Full colour: ${short(span, 2)}.`;
+  /**
+   * @param {string} title @param {number} rows @param {number} columns
+   * @param {(y: number, x: number) => number | undefined} at @param {Iterable<number>} all
+   */
+  function matrix(title, rows, columns, at, all) {
+    const span = spanOf(all),
+      caption = `${title}, ${number(rows)} × ${number(columns)}. Largest: ${short(span, 2)}`,
+      image = matrixImage(columns, rows, at, span, colour, rgb(text));
+    image.style.width = `${(WIDE * columns) / most}px`;
     image.setAttribute('role', 'img');
     image.setAttribute('aria-label', caption);
-    return element('div', {}, element('figure', {}, image, element('figcaption', {}, caption)));
+    return element('figure', {}, image, element('figcaption', {}, caption));
+  }
+  // What the probes log of a row: once, or at each tile.
+  function showRow() {
+    const names = Object.keys(values).filter(name => !(name in NAMES)),
+      logged = names.map(name => values[name][row.value] ?? []),
+      count = Math.max(0, ...logged.map(({ length }) => length)),
+      rows = Array.from({ length: count }, (_, tile) => [tile, ...logged.map(one => one[tile] ?? 'none')]);
+    const caption = `Row ${row.value}, as the probes of ${meta.kernel} log it.`,
+      columns = count > 1 || names.includes('rescale') ? ['tile', ...names] : names,
+      kept = rows.map(one => (columns === names ? one.slice(1) : one));
+    showBlocks(
+      table,
+      [{ kind: 'table', columns, kinds: columns.map(() => 'number'), rows: kept, caption, lit: [] }],
+      context,
+    );
   }
 
   const label = (/** @type {string} */ name, /** @type {Element[]} */ ...parts) => element('label', {}, name, ...parts);
@@ -91,9 +123,9 @@ export default function (host, { meta: given }, context) {
     element(
       'div',
       { class: 'hands' },
-      label('tokens ', tokens, tokensAre),
-      label('size of the scores ', spread, spreadIs),
-      label('causal ', causal),
+      label('tokens', tokens, outputs[0]),
+      label('size of the scores', spread, outputs[1]),
+      label('causal', causal),
       fresh,
     ),
     element(
@@ -105,6 +137,8 @@ export default function (host, { meta: given }, context) {
       ' The browser makes Q, K and V: other numbers than those of the page.',
     ),
     pictures,
+    element('div', { class: 'hands' }, label('row', row, outputs[2])),
+    table,
   );
   soon();
   return {

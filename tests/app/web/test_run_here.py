@@ -12,29 +12,33 @@ import stage_tools
 from app.run_here import KERNELS, Modules, meta
 from explainers.story import encoding
 from explainers.story.stage import Stage
-from kernels.build import Mode, wasm
+from kernels.build import wasm
 from kernels.catalog import current
 from kernels.core.request import Request
+from kernels.core.scope import Scope
 from kernels.run import execute
-from kernels.run.backends import cpu
 
 WHAT_IFS = [("02_tiled", "SUBTRACT_MAX"), ("03_flash", "SUBTRACT_MAX"), ("04_warp_rows", "RESCALE")]
 CASES = [*((kernel, "") for kernel in KERNELS), *WHAT_IFS]
-SIZES = [(1, False, 1.0), (17, True, 30.0), (50, False, 1000.0), (64, True, 0.01), (64, False, 1.0)]
+SIZES = [(1, False, 1.0), (17, True, 30.0), (50, False, 1000.0), (64, True, 0.01), (64, False, 1.0)]  # scale: of scores
 needs_emscripten = pytest.mark.skipif(
     not wasm.has_compiler(), reason="Emscripten was not found, so no module was built. Debian: apt install emscripten"
 )
 RUN = """
 import { readFileSync } from 'node:fs';
-import { load, run, tensorsOf, truth } from './views/run_here_rule.js';
-const { meta, sizes, module } = JSON.parse(readFileSync(process.argv[1]));
-const text = array => Buffer.from(array.buffer).toString('base64');
-const wasm = await load(readFileSync(module)), found = [];
-for (const [n, [tokens, causal, spread]] of sizes.entries()) {
-  const tensors = tensorsOf(meta, tokens, { seed: n, spread }), sized = { tokens, causal };
-  const { o } = run(wasm, meta, sized, tensors), { q, k, v } = tensors;
-  found.push([q, k, v, o, truth(tensors, meta, sized)].map(text));
-}
+import { Kernel, tensorsOf, truth } from './views/run_here_rule.js';
+const { meta, sizes, module, given } = JSON.parse(readFileSync(process.argv[1]));
+const text = array => Buffer.from(array.buffer, array.byteOffset, array.byteLength).toString('base64');
+const floats = text => new Float32Array(Uint8Array.from(Buffer.from(text, 'base64')).buffer);
+const texts = of => Object.fromEntries(Object.entries(of).map(([name, array]) => [name, text(array)]));
+const kernel = await Kernel.load(readFileSync(module), meta);
+const found = sizes.map((size, n) => {
+  const tensors = given ? Object.fromEntries(Object.entries(given[n]).map(([name, one]) => [name, floats(one)]))
+    : tensorsOf(meta, size.tokens, { seed: n, spread: 30 });
+  const ran = kernel.run(size, tensors), values = Object.entries(ran.values).flatMap(([name, rows]) =>
+    rows.flatMap((row, y) => row.map((value, x) => [name, y, x, String(value)])));
+  return { tensors: texts(ran.tensors), values, right: text(truth(tensors, meta, size)) };
+});
 console.log(JSON.stringify(found));
 """
 
@@ -44,53 +48,73 @@ def request_of(name, broken=""):
     return Request(kernel, kernel.problem_type(num_heads=1), ((broken, 0),) if broken else ())
 
 
-def in_node(request, sizes, folder):
-    """(q, k, v, o, o in float64) of each size."""
+def in_node(request, problems, folder, given=None):
+    """(tensors, values, o in float64) of each problem. given: the tensors of each, else those that the page makes."""
     module = folder / "kernel.wasm"
     module.write_bytes(wasm.build(request.kernel, request.defines))
-    given = folder / "given.json"
-    given.write_text(json.dumps({"meta": meta(request, ""), "sizes": sizes, "module": str(module)}))
-    said = stage_tools.run("node", "--input-type=module", "--eval", RUN, str(given))
-    kinds = ("<f4", "<f4", "<f4", "<f4", "<f8")
+    sizes = [{"tokens": one.seq_len, "causal": one.causal} for one in problems]
+    wanted = {"meta": meta(request, ""), "sizes": sizes, "module": str(module), "given": given}
+    (folder / "wanted.json").write_text(json.dumps(wanted))
+    said = stage_tools.run("node", "--input-type=module", "--eval", RUN, str(folder / "wanted.json"))
     return [
-        [np.frombuffer(base64.b64decode(text), kind) for text, kind in zip(texts, kinds, strict=True)]
-        for texts in json.loads(said)
+        (
+            {name: np.frombuffer(base64.b64decode(text), "<f4") for name, text in one["tensors"].items()},
+            {(name, row, at): np.float32(value) for name, row, at, value in one["values"]},
+            np.frombuffer(base64.b64decode(one["right"]), "<f8"),
+        )
+        for one in json.loads(said)
     ]
 
 
-def on_this_cpu(request, inputs):
-    built, plan, arrays = execute.prepare(request, Mode.TIMED)
-    for name, values in zip("qkv", inputs, strict=True):
-        arrays[name][...] = values.reshape(arrays[name].shape)
-    cpu.launch(built, plan, arrays, request.scope)
-    return arrays["o"].ravel()
+def logged(run):
+    """(name, row, second key or 0) -> each value with one or two keys that a run of this CPU logs."""
+    found = {}
+    for site in run.sites.listed:
+        if site.kind == "value" and len(site.keys) <= 2:
+            frame = run.trace.frame("event", "value", *site.keys)
+            for _, value, row, *at in frame[frame.event == site.event].itertuples(index=False):
+                found[site.event, row, *(at or [0])] = np.float32(value)
+    return found
 
 
 @needs_emscripten
 @pytest.mark.parametrize(("kernel", "broken"), CASES)
-def test_a_browser_and_this_cpu_compute_equal_bits(kernel, broken, tmp_path):
+def test_a_browser_and_this_cpu_compute_and_log_equal_bits(kernel, broken, tmp_path):
     request = request_of(kernel, broken)
-    for size, (*inputs, o, right) in zip(SIZES, in_node(request, SIZES, tmp_path), strict=True):
-        tokens, causal, spread = size
-        problem = replace(request.problem, seq_len=tokens, causal=causal)
-        expected = on_this_cpu(replace(request, problem=problem), inputs)
-        np.testing.assert_array_equal(o.view("<u4"), expected.view("<u4"), err_msg=f"{kernel} {broken} {size}")
-        if not broken:
-            assert np.abs(o - right).max() < 2e-4, size
+    requests = [
+        replace(request, problem=replace(request.problem, seq_len=tokens, causal=causal, score_scale=scale))
+        for tokens, causal, scale in SIZES
+    ]
+    given = [
+        {name: base64.b64encode(array.tobytes()).decode() for name, array in execute.start_arrays(one).items()}
+        for one in requests
+    ]
+    for one, (tensors, values, right) in zip(
+        requests, in_node(request, [one.problem for one in requests], tmp_path, given), strict=True
+    ):
+        run = execute.run(replace(one, scope=Scope.everything(one.plan)))
+        for name in ("q", "k", "v", "o"):
+            expected = run.arrays[name].ravel()
+            np.testing.assert_array_equal(tensors[name].view("<u4"), expected.view("<u4"), f"{one.problem} {name}")
+        expected = logged(run)
+        assert values.keys() == expected.keys() and len(values) > one.problem.seq_len
+        at = list(values)
+        np.testing.assert_array_equal([values[key] for key in at], [expected[key] for key in at])
+        np.testing.assert_allclose(right, one.problem.truth()["o"].ravel(), rtol=1e-9, atol=1e-11)
 
 
 @needs_emscripten
-def test_the_inputs_have_the_spread_and_the_right_answer_is_that_of_the_problem(tmp_path):
+def test_the_inputs_have_the_spread_and_what_is_not_written_is_nan(tmp_path):
     request = request_of("03_flash")
-    ((q, k, v, o, right),) = in_node(request, [(64, True, 30.0)], tmp_path)
+    problem = replace(request.problem, seq_len=64)
+    ((tensors, _, _),) = in_node(request, [problem], tmp_path)
+    q, k, v = (tensors[name] for name in "qkv")
     assert q.std() == pytest.approx(30, rel=0.1) and k.std() == pytest.approx(1, rel=0.1)
     assert abs(v.mean()) < 0.1 and len({*q, *k, *v}) > 6000
-    scores = np.where(
-        np.tri(64) > 0, request.problem.scale * q.reshape(64, -1).astype(float) @ k.reshape(64, -1).T, -np.inf
-    )
-    weights = np.exp(scores - scores.max(axis=1, keepdims=True))
-    expected = weights @ v.reshape(64, -1) / weights.sum(axis=1, keepdims=True)
-    np.testing.assert_allclose(right, expected.ravel(), rtol=1e-12, atol=1e-13)
+    given = [{name: base64.b64encode(tensors[name].tobytes()).decode() for name in "qkv"}]
+    given[0]["o"] = base64.b64encode(np.full(64 * 32, np.nan, np.float32).tobytes()).decode()
+    ((half, _, _),) = in_node(request, [replace(problem, seq_len=33)], tmp_path, given)
+    assert np.isfinite(half["o"][: 33 * 32]).all() and np.isnan(half["o"][33 * 32 :]).all()
 
 
 @needs_emscripten
