@@ -102,20 +102,21 @@ export default function (host, { meta: given }, context) {
     image.setAttribute('aria-label', caption);
     return element('figure', {}, image, element('figcaption', {}, caption));
   }
-  // What the probes log of a row: once, or at each tile.
+  // What the probes log of a row: once, or at each tile. A tile that raises the max is lit.
   function showRow() {
     const names = Object.keys(values).filter(name => !(name in NAMES)),
       logged = names.map(name => values[name][row.value] ?? []),
-      count = Math.max(0, ...logged.map(({ length }) => length)),
-      rows = Array.from({ length: count }, (_, tile) => [tile, ...logged.map(one => one[tile] ?? 'none')]);
-    const caption = `Row ${row.value}, as the probes of ${meta.kernel} log it.`,
-      columns = count > 1 || names.includes('rescale') ? ['tile', ...names] : names,
-      kept = rows.map(one => (columns === names ? one.slice(1) : one));
-    showBlocks(
-      table,
-      [{ kind: 'table', columns, kinds: columns.map(() => 'number'), rows: kept, caption, lit: [] }],
-      context,
-    );
+      rescale = values.rescale?.[row.value],
+      rows = Array.from(logged[0] ?? [], (_, tile) => logged.map(one => one[tile] ?? 'none')),
+      block = {
+        kind: 'table',
+        columns: rescale ? ['tile', ...names] : names,
+        kinds: ['', ...names].map(() => 'number'),
+        rows: rescale ? rows.map((one, tile) => [tile, ...one]) : rows,
+        caption: `Row ${row.value}, as the probes of ${meta.kernel} log it.`,
+        lit: rows.map((_, tile) => tile > 0 && !!rescale && rescale[tile] < 1),
+      };
+    showBlocks(table, [block], context);
   }
 
   const label = (/** @type {string} */ name, /** @type {Element[]} */ ...parts) => element('label', {}, name, ...parts);
