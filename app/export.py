@@ -27,8 +27,8 @@ from typing import Any
 
 from streamlit.file_util import get_static_dir
 
+from app import run_here
 from app.course import stops as course_stops
-from app.run_here import Modules
 from app.store import disk, vega
 from app.stories import STORIES, listed, rail, stops
 from app.web import asking, bundles, modules, searching
@@ -80,7 +80,7 @@ class Export:
         self.pages: dict[str, Moments] = {}
         self.left_out: list[str] = []
         self.kept: set[str] = set()
-        self.here = Modules()
+        self.here = run_here.Modules()
 
     def write(self) -> None:
         wanted = [stop for stop in course_stops() if not self.only or stop.name in self.only]
@@ -139,7 +139,7 @@ class Export:
                 break
             time.sleep(PAUSE)
         if got not in self.kept and (data := disk.read(got)):
-            if not part and path != "start":
+            if path in run_here.PAGES and not part:
                 data = self.here.with_tab(data, got, answer.subject)
             self._place(f"bundles/{got}.gz").write_bytes(data)
             self.kept.add(got)
@@ -190,9 +190,8 @@ class Export:
         for name, pattern in FONTS.items():
             (font,) = (Path(get_static_dir()) / "static" / "media").glob(pattern)
             shutil.copy(font, self._place(name))
-        version = hashlib.sha256(f"{modules.version()} {sorted([*self.kept, *self.here.packed])}".encode()).hexdigest()[
-            :16
-        ]
+        held = sorted([*self.kept, *self.here.packed])
+        version = hashlib.sha256(f"{modules.version()} {held}".encode()).hexdigest()[:16]
         shell = ["", "site.js", "site.css", "stage.js", "stage.css", "icon.png", "found.json", "site.json", *FONTS]
         files = (
             shell + [f"{path}/" for path in self.pages if path != "start"] + [f"asked/{path}.gz" for path in self.pages]

@@ -18,6 +18,8 @@ from kernels.errors import BackendUnavailable, WarpglassError
 from kernels.trace.probes import sites_of
 
 KERNELS = ("01_naive", "02_tiled", "03_flash", "04_warp_rows", "05_register_tiles")  # the first five of the course
+PAGES = ("online_softmax", "registers", "tiling")
+SHOWN = (("row",), ("row", "col"), ("row", "tile"))  # the keys of the logged values that the tab shows
 TOKENS = 64  # at most, of one head
 
 
@@ -57,7 +59,7 @@ def meta(request: Request, module: str) -> dict[str, Any]:
     """What the view needs to launch the kernel with its constants on 1 to TOKENS tokens of one head.
 
     module: the name of its bytes. A grid is that of `tokens` - 1, for each launch. An argument is a tensor, or the type
-    and name of a number. values: the probes whose value has one or two keys, the first of them a row."""
+    and name of a number. values: the site of a probe -> the names of its value and of its keys, one of SHOWN."""
     problem = replace(request.problem, seq_len=1, batch=1, num_heads=1)
     plans = [
         request.kernel.plan(replace(problem, seq_len=tokens), request.constants) for tokens in range(1, TOKENS + 1)
@@ -85,6 +87,6 @@ def meta(request: Request, module: str) -> dict[str, Any]:
         "values": {
             str(site.word): (site.event, *site.keys)
             for site in sites_of(request).listed
-            if site.kind == "value" and site.keys[:1] == ("row",) and len(site.keys) <= 2
+            if site.kind == "value" and site.keys in SHOWN
         },
     }

@@ -72,16 +72,17 @@ export default function (host, { meta: given }, context) {
   /** @param {Float32Array} o @param {Float64Array} right @param {import('./run_here_rule.js').Sizes} sizes */
   function showOutput(o, right, { tokens: rows }) {
     const off = right.map((value, n) => Math.abs(o[n] - value)),
-      at = off.reduce((worst, value, n) => (value > off[worst] || Number.isNaN(off[worst]) ? n : worst), 0),
+      finite = [...off.keys()].filter(n => Number.isFinite(off[n])),
+      worst = finite.reduce((most, n) => (off[n] > off[most] ? n : most), finite[0]),
       none = odd(o),
       inRow = (/** @type {ArrayLike<number>} */ of) => (/** @type {number} */ y, /** @type {number} */ x) =>
         of[y * meta.dim + x];
     said.textContent =
       `${meta.kernel} on ${number(rows)} tokens, one head of ${meta.dim} numbers. ` +
       (none ? `O has ${none}. ` : '') +
-      (Number.isFinite(off[at])
-        ? `Largest difference of O from float64: ${short(off[at], 2)}, in row ${Math.floor(at / meta.dim)}.`
-        : 'No number of O can be compared with float64.');
+      (finite.length
+        ? `Largest ${none ? 'finite ' : ''}difference of O from float64: ${short(off[worst], 2)}, in row ${Math.floor(worst / meta.dim)}.`
+        : 'No number of O is finite.');
     const squares = Object.entries(NAMES).filter(([name]) => values[name]);
     pictures.replaceChildren(
       ...squares.map(([name, title]) => matrix(title, rows, rows, (y, x) => values[name][y]?.[x], values[name].flat())),

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import stage_tools
 
-from app.run_here import KERNELS, Modules, meta
+from app.run_here import KERNELS, SHOWN, Modules, meta
 from explainers.story import encoding
 from explainers.story.stage import Stage
 from kernels.build import wasm
@@ -18,8 +18,12 @@ from kernels.core.request import Request
 from kernels.core.scope import Scope
 from kernels.run import execute
 
-WHAT_IFS = [("02_tiled", "SUBTRACT_MAX"), ("03_flash", "SUBTRACT_MAX"), ("04_warp_rows", "RESCALE")]
-CASES = [*((kernel, "") for kernel in KERNELS), *WHAT_IFS]
+BROKEN = [("02_tiled", "SUBTRACT_MAX"), ("03_flash", "SUBTRACT_MAX"), ("04_warp_rows", "RESCALE")]
+OTHERS = [
+    ("03_flash", {"head_dim": 128}, {"BLOCK_Q": 32, "BLOCK_KV": 32, "PAD_K": 4}),  # 1,024 threads
+    ("05_register_tiles", {"head_dim": 128}, {}),  # the most locals of a thread
+]
+CASES = [*((kernel, {}, {}) for kernel in KERNELS), *((kernel, {}, {name: 0}) for kernel, name in BROKEN), *OTHERS]
 SIZES = [(1, False, 1.0), (17, True, 30.0), (50, False, 1000.0), (64, True, 0.01), (64, False, 1.0)]  # scale: of scores
 needs_emscripten = pytest.mark.skipif(
     not wasm.has_compiler(), reason="Emscripten was not found, so no module was built. Debian: apt install emscripten"
@@ -43,9 +47,9 @@ console.log(JSON.stringify(found));
 """
 
 
-def request_of(name, broken=""):
+def request_of(name, fields=(), constants=()):
     kernel = current().kernels[name]
-    return Request(kernel, kernel.problem_type(num_heads=1), ((broken, 0),) if broken else ())
+    return Request(kernel, kernel.problem_type(num_heads=1, **dict(fields)), tuple(dict(constants).items()))
 
 
 def in_node(request, problems, folder, given=None):
@@ -67,10 +71,10 @@ def in_node(request, problems, folder, given=None):
 
 
 def logged(run):
-    """(name, row, second key or 0) -> each value with one or two keys that a run of this CPU logs."""
+    """(name, row, second key or 0) -> each value that a run of this CPU logs and the tab shows."""
     found = {}
     for site in run.sites.listed:
-        if site.kind == "value" and len(site.keys) <= 2:
+        if site.kind == "value" and site.keys in SHOWN:
             frame = run.trace.frame("event", "value", *site.keys)
             for _, value, row, *at in frame[frame.event == site.event].itertuples(index=False):
                 found[site.event, row, *(at or [0])] = np.float32(value)
@@ -78,9 +82,9 @@ def logged(run):
 
 
 @needs_emscripten
-@pytest.mark.parametrize(("kernel", "broken"), CASES)
-def test_a_browser_and_this_cpu_compute_and_log_equal_bits(kernel, broken, tmp_path):
-    request = request_of(kernel, broken)
+@pytest.mark.parametrize(("kernel", "fields", "constants"), CASES)
+def test_a_browser_and_this_cpu_compute_and_log_equal_bits(kernel, fields, constants, tmp_path):
+    request = request_of(kernel, fields, constants)
     requests = [
         replace(request, problem=replace(request.problem, seq_len=tokens, causal=causal, score_scale=scale))
         for tokens, causal, scale in SIZES
