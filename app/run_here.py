@@ -14,10 +14,13 @@ from app.store import disk
 from explainers.story import encoding
 from kernels.build import wasm
 from kernels.core.request import Request
+from kernels.core.tensors import Role
 from kernels.errors import BackendUnavailable, WarpglassError
+from kernels.jail import setting
 from kernels.trace.probes import sites_of
 
-KERNELS = ("01_naive", "02_tiled", "03_flash", "04_warp_rows", "05_register_tiles")  # the first five of the course
+NUMBERS = ("int32 seq_len", "int32 causal", "float32 scale")  # that the tab gives a kernel
+INPUTS = {"q", "k", "v"}
 PAGES = ("online_softmax", "registers", "tiling")
 SHOWN = (("row",), ("row", "col"), ("row", "tile"))  # the keys of the logged values that the tab shows
 TOKENS = 64  # at most, of one head
@@ -36,12 +39,12 @@ class Modules:
         self.refused = ""
 
     def with_tab(self, data: bytes, bundle: str, subject: object) -> bytes:
-        """A packed bundle with the tab, if the only request of its page has one of KERNELS. Else the same bytes.
+        """A packed bundle with the tab, if its page has one request, whose kernel can run. Else the same bytes.
 
         bundle: its name.
         subject: of the page."""
         requests = requests_in(subject)
-        if len(requests) != 1 or requests[0].kernel.name not in KERNELS or self.refused:
+        if len(requests) != 1 or not can_run(requests[0]) or self.refused:
             return data
         try:
             module = wasm.build(requests[0].kernel, requests[0].defines)
@@ -53,6 +56,20 @@ class Modules:
         view = {"kind": "live", "view": "run_here", "meta": meta(requests[0], name)}
         tab = {"id": "here", "title": "Run it here", "blocks": [view]}
         return disk.pack(encoding.with_tab(gzip.decompress(data), tab))
+
+
+def can_run(request: Request) -> bool:
+    """Whether the tab can launch its kernel: one of ours in float32, without a tensor core, with known arguments.
+
+    These are the first five kernels of the course."""
+    kernel = request.kernel
+    if kernel.plain or kernel.requires or kernel.tensor_products or not kernel.path.is_relative_to(setting.OURS):
+        return False
+    tensors = request.plan.tensors
+    known = [*NUMBERS, *(tensor.name for tensor in tensors)]
+    given = {tensor.name for tensor in tensors if tensor.role is Role.INPUT}
+    knows_all = all(one in known for text in kernel.launch_texts for one in text.args)
+    return knows_all and given == INPUTS and {tensor.dtype for tensor in tensors} == {"float32"}
 
 
 def meta(request: Request, module: str) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from playwright.sync_api import sync_playwright
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from app.run_here import KERNELS, TOKENS, meta
+from app.run_here import TOKENS, can_run, meta
 from app.web.modules import STAGE
 from kernels.build import wasm
 from kernels.catalog import current
@@ -41,13 +41,14 @@ def main() -> None:
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
         print(f"Chromium {browser.version}. Bytes, packed, ms to compile, of the first run, of a run")
-        for name in KERNELS:
-            kernel = current().kernels[name]
-            request = Request(kernel, kernel.problem_type(num_heads=1))
+        for kernel in current().kernels.values():
+            request = Request(kernel, kernel.problem_type())
+            if not can_run(request):
+                continue
             module = wasm.build(kernel, request.defines)
             page = browser.new_page()
             times = page.evaluate(TIME, [code, base64.b64encode(module).decode(), meta(request, ""), TOKENS])
-            print(name, len(module), len(gzip.compress(module, 9)), *(f"{ms:.1f}" for ms in times))
+            print(kernel.name, len(module), len(gzip.compress(module, 9)), *(f"{ms:.1f}" for ms in times))
             page.close()
 
 

@@ -4,12 +4,13 @@ import base64
 import gzip
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 import stage_tools
 
-from app.run_here import KERNELS, SHOWN, Modules, meta
+from app.run_here import SHOWN, Modules, can_run, meta
 from explainers.story import encoding
 from explainers.story.stage import Stage
 from kernels.build import wasm
@@ -18,6 +19,7 @@ from kernels.core.request import Request
 from kernels.core.scope import Scope
 from kernels.run import execute
 
+KERNELS = ("01_naive", "02_tiled", "03_flash", "04_warp_rows", "05_register_tiles")
 BROKEN = [("02_tiled", "SUBTRACT_MAX"), ("03_flash", "SUBTRACT_MAX"), ("04_warp_rows", "RESCALE")]
 OTHERS = [
     ("03_flash", {"head_dim": 128}, {"BLOCK_Q": 32, "BLOCK_KV": 32, "PAD_K": 4}),  # 1,024 threads
@@ -140,6 +142,13 @@ def test_a_site_made_without_emscripten_says_what_it_leaves_out(monkeypatch):
     assert modules.refused == (
         "tab Run it here: Emscripten was not found. Install it (Debian: apt install emscripten)."
     )
+
+
+def test_the_first_five_kernels_of_the_course_run_in_a_browser():
+    requests = [Request(spec, spec.problem_type()) for spec in current().kernels.values()]
+    assert [one.kernel.name for one in requests if can_run(one)] == [*KERNELS]
+    other = replace(request_of("03_flash").kernel, path=Path("/home/reader/03_flash.cu"))  # Emscripten is in no jail
+    assert not can_run(Request(other, other.problem_type()))
 
 
 def test_other_kernels_stay_without_the_tab():
