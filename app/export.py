@@ -175,7 +175,8 @@ class Export:
             "stops": [stop for stop in stops(catalog) if stop["story"] in self.pages],
         }
         for path, moments in self.pages.items():
-            asked = {"entries": moments.entries, "moves": moments.moves}
+            entries = [entry | {"here": entry["bundle"] in self.here.of} for entry in moments.entries]
+            asked = {"entries": entries, "moves": moments.moves}
             self._place(f"asked/{path}.gz").write_bytes(disk.pack(json.dumps(asked).encode()))
         found = [one for one in searching.everything(catalog) if one["link"].partition("?")[0] in self.pages]
         self._text("found.json", json.dumps(found))

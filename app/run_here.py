@@ -7,7 +7,6 @@ the kernel, and compares its output with float64.
 import gzip
 import hashlib
 from dataclasses import replace
-from typing import Any
 
 from app.choices.estimates import requests_in
 from app.store import disk
@@ -72,7 +71,7 @@ def can_run(request: Request) -> bool:
     return knows_all and given == INPUTS and {tensor.dtype for tensor in tensors} == {"float32"}
 
 
-def meta(request: Request, module: str) -> dict[str, Any]:
+def meta(request: Request, module: str) -> dict[str, object]:
     """What the view needs to launch the kernel with its constants on 1 to TOKENS tokens of one head.
 
     module: the name of its bytes. A grid is that of `tokens` - 1, for each launch. An argument is a tensor, or the type

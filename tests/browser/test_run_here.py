@@ -119,6 +119,14 @@ def test_a_change_of_the_inputs_executes_the_kernel_with_the_bits_of_this_cpu(si
     expect(panel).to_contain_text("Row 20, as the probes of 03_flash log it.")
 
 
+def test_a_value_that_the_site_lacks_leads_to_the_tab(site, page):
+    page.goto(f"{site[0]}/online_softmax/?stop=one_pass&seed=77")
+    shown(page, "online_softmax")
+    told = page.locator(".wg .messages")
+    expect(told).to_contain_text("seed = 77 is not on this site")
+    expect(told).to_contain_text("The tab “Run it here” runs this kernel on other inputs in your browser.")
+
+
 def test_the_tab_runs_without_a_network_after_a_visit(site, page):
     url, end = site
     page.goto(f"{url}/")
