@@ -73,14 +73,14 @@ async function ask(path, query) {
     { _set: name, _to: value, _part: part, ...rest } = Object.fromEntries(query);
   const wanted = Object.fromEntries(Object.entries(rest).filter(([key]) => !key.startsWith('_')));
   let at = nearest(all.entries, wanted);
-  const told = misses(all.entries[at], wanted).map(
-    key =>
-      `${key} = ${wanted[key]} is not on this site, which shows ${valueOf(all.entries[at], key)}. ${moreOf(all.entries[at])}`,
-  );
+  const near = all.entries[at],
+    told = misses(near, wanted).map(
+      key => `${key} = ${wanted[key]} is not on this site, which shows ${valueOf(near, key)}. ${moreOf(near)}`,
+    );
   const refused = {};
   if (name) {
     const to = moved(all, at, name, value);
-    if (to === undefined) refused[name] = `${value} is not on this site. ${moreOf(all.entries[at])}`;
+    if (to === undefined) refused[name] = `${value} is not on this site. ${moreOf(near)}`;
     else at = to;
   }
   const { bundle, parts, ...entry } = all.entries[at],

@@ -75,13 +75,14 @@ export default function (host, { meta: given }, context) {
       finite = [...off.keys()].filter(n => Number.isFinite(off[n])),
       worst = finite.reduce((most, n) => (off[n] > off[most] ? n : most), finite[0]),
       none = odd(o),
+      size = `${short(off[worst], 2)}, in row ${Math.floor(worst / meta.dim)}`,
       inRow = (/** @type {ArrayLike<number>} */ of) => (/** @type {number} */ y, /** @type {number} */ x) =>
         of[y * meta.dim + x];
     said.textContent =
       `${meta.kernel} on ${number(rows)} tokens, one head of ${meta.dim} numbers. ` +
       (none ? `O has ${none}. ` : '') +
       (finite.length
-        ? `Largest ${none ? 'finite ' : ''}difference of O from float64: ${short(off[worst], 2)}, in row ${Math.floor(worst / meta.dim)}.`
+        ? `Largest ${none ? 'finite ' : ''}difference of O from float64: ${size}.`
         : 'No number of O is finite.');
     const squares = Object.entries(NAMES).filter(([name]) => values[name]);
     pictures.replaceChildren(

@@ -157,7 +157,10 @@ export class Kernel {
     }
     return list;
   }
-  /** @param {Heap} heap @param {{records: number, counts: number, threads: number} | null} logged @param {Values} found */
+  /**
+   * @param {Heap} heap @param {{records: number, counts: number, threads: number} | null} logged
+   * @param {Values} found
+   */
   read(heap, logged, found) {
     if (!logged) throw new Error('The kernel logged other numbers of records in two equal runs.');
     const { records, counts, threads } = logged,
