@@ -50,9 +50,7 @@ def read(root: Mapping[str, Any] | Sequence[Any], file: str) -> Trace:
         block, cut, rest = lane.partition(" / ")
         bars.add(*((f"{process}, {block}", rest) if cut else (process, lane)), name, start, end)
     unended = sum(map(len, open_ones.values()))
-    return bars.trace(
-        f"{unended:,} bars have no end." if unended else "", f"{other:,} events have no length." if other else ""
-    )
+    return bars.trace(bars_without_an_end=unended, events_without_a_length=other)
 
 
 def _ns(value: object, file: str, where: str) -> int:

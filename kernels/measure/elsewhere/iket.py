@@ -60,7 +60,7 @@ def read(root: Mapping[str, Any], file: str) -> Trace:
             place = entry(places, found["locIdx"], f"locIdx of {where}") if indexed else found.get("warpLocation")
             _add(bars, lane_of(own, place, f"a place of {where}"), LIFETIME, found, where)
         markers += len(entries(launch.get("markers", []), file, f"{where}.markers"))
-    return bars.trace(f"{markers:,} markers have no length." if markers else "")
+    return bars.trace(markers=markers)
 
 
 def _add(bars: Bars, place: tuple[str, str], kind: object, found: Mapping[str, Any], where: str) -> None:

@@ -204,7 +204,7 @@ def _events(session: _Session, body: Cursor, count: int, file: str) -> Trace:
         if not hertz:
             raise TraceError(f"{file}: the clock of track {own} has no frequency. Write the file again.")
         bars.add(*places[own], label, start, start + lasts, 1e9 / hertz)
-    return bars.trace(f"{other:,} events have no length." if other else "")
+    return bars.trace(events_without_a_length=other)
 
 
 def _place(session: _Session, own: int) -> tuple[str, str]:

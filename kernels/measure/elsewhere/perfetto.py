@@ -127,10 +127,7 @@ class _Reading:
         for track, name, start, end in self.made:
             bars.add(*_place(ways[track]), name, start, end)
         unended = sum(map(len, self.open.values()))
-        return bars.trace(
-            f"{unended:,} bars have no end." if unended else "",
-            f"{self.other:,} events have no length." if self.other else "",
-        )
+        return bars.trace(bars_without_an_end=unended, events_without_a_length=self.other)
 
     def _way(self, track: int) -> list[str]:
         """The names from the outermost track to a track. A circle of tracks ends at MOST_DEPTH."""

@@ -24,7 +24,7 @@ class Trace:
     clock: of the times, in words.
     bars: a row for each: group (such as a block), lane (such as a warp), kind (the profiler's name), start_ns and
         end_ns from the first bar of its group.
-    left_out: what the file holds and `bars` lacks, in sentences.
+    left_out: what the file holds and `bars` lacks, such as "markers (3)".
     """
 
     file: str
@@ -78,8 +78,10 @@ class Bars:
             raise too_many(self.file)
         self.rows.append((short(group), short(lane), short(kind), start, end, ns))
 
-    def trace(self, *left_out: str) -> Trace:
-        """Raises TraceError without a bar, or for a group that lasts longer than a kernel can."""
+    def trace(self, **left_out: int) -> Trace:
+        """Raises TraceError without a bar, or for a group that lasts longer than a kernel can.
+
+        left_out: what the file holds besides -> how often, such as markers=3."""
         if not self.rows:
             why = f" {self.early:,} bars end before they start." if self.early else ""
             raise TraceError(
@@ -100,8 +102,9 @@ class Bars:
                 "Write the file again with the profiler."
             )
         bars = pd.DataFrame(placed, columns=list(COLUMNS)).astype({"start_ns": float, "end_ns": float})
-        early = f"{self.early:,} bars end before they start." if self.early else ""
-        return Trace(self.file, self.writer, self.clock, bars, " ".join(filter(None, [early, *left_out])))
+        counts = {**left_out, "bars with an end before their start": self.early}
+        said = ", ".join(f"{what.replace('_', ' ')} ({count:,})" for what, count in counts.items() if count)
+        return Trace(self.file, self.writer, self.clock, bars, said)
 
 
 def short(name: str | bytes) -> str:

@@ -71,8 +71,8 @@ def test_each_writer_is_named_with_its_clock():
     }
     assert said["new.nanotrace"].clock == "the GPU's %globaltimer"
     assert "32 ns" in said["iket.json"].clock
-    assert said["iket.json"].left_out == "1 markers have no length."
-    assert said["new.nanotrace"].left_out == "1 events have no length."
+    assert said["iket.json"].left_out == "markers (1)"
+    assert said["new.nanotrace"].left_out == "events without a length (1)"
 
 
 @pytest.mark.parametrize("make", [files.nanotrace, files.nanotrace_old])
@@ -101,7 +101,7 @@ def test_a_packed_perfetto_file_is_read():
 
 def test_a_bar_that_ends_before_it_starts_is_left_out_and_said():
     trace = opening.trace(files.iket([*files.BARS, (0, 0, "torn", 500, 400)]), "x")
-    assert "torn" not in set(trace.bars.kind) and "1 bars end before they start." in trace.left_out
+    assert "torn" not in set(trace.bars.kind) and "bars with an end before their start (1)" in trace.left_out
 
 
 def test_a_report_has_the_samples_of_each_line_by_reason():

@@ -1,0 +1,36 @@
+"""The opened files of other profilers, in the store of bundles (disk.py): each by the name of its content."""
+
+from functools import lru_cache
+
+from app.store import disk
+from kernels.errors import ProblemError, TraceError
+from kernels.measure.elsewhere import packed
+from kernels.measure.elsewhere.packed import Block, Report
+from kernels.measure.elsewhere.record import Stalls, Trace
+
+GONE = "The file of this link is not kept on this server any more. Open it again."
+
+
+@lru_cache(maxsize=32)
+def block(name: str, number: int) -> Block:
+    """A group of an opened trace. Raises ProblemError if the store lacks the file, or if it is another file."""
+    return packed.block(_of(name, Trace), number)
+
+
+@lru_cache(maxsize=32)
+def report(name: str) -> Report:
+    """The samples of an opened report. Raises ProblemError as `block`."""
+    return packed.report(_of(name, Stalls))
+
+
+def _of(name: str, kind: type) -> Trace | Stalls:
+    data = disk.read(name)
+    if data is None:
+        raise ProblemError(GONE)
+    try:
+        found = packed.unpack(data)
+    except TraceError as error:
+        raise ProblemError(str(error)) from None
+    if not isinstance(found, kind):
+        raise ProblemError(f"{found.file} is for another page. Open a file here.")
+    return found
