@@ -30,7 +30,7 @@ export function control(choice, why, change, narrow = false, base = '') {
     );
   const group = { role: 'group', 'aria-label': label };
   if (kind === 'many') return around('div', 'chips many', group, ...several(choice, change));
-  if (kind === 'file') return around('div', 'chips opening', group, ...opener(choice, send, refused, base));
+  if (kind === 'file') return around('div', 'chips of-file', group, ...opener(choice, send, refused, base));
   if (kind === 'select') {
     const row =
       !narrow &&

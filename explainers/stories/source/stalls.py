@@ -71,7 +71,7 @@ def _by_lines(report: Report, rows: list[list], kernel: KernelSpec) -> Matched:
             f"{path or 'a file without a name'} ({count(len(own), 'line')})" for path, own in of_path.items()
         )
         return Matched(said=f"{report.file} names {named:.300}. {kernel.name} has no such lines. Choose its kernel.")
-    other = f" {count(apart, 'line')} have another text here, and are left out." if apart else ""
+    other = f" Left out, with another text here: {count(apart, 'line')}." if apart else ""
     return Matched(_shares(report, counts), _said(report, counts) + other)
 
 
