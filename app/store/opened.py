@@ -13,24 +13,27 @@ GONE = "The file of this link is not kept on this server any more. Open it again
 
 @lru_cache(maxsize=32)
 def block(name: str, number: int) -> Block:
-    """A group of an opened trace. Raises ProblemError if the store lacks the file, or if it is another file."""
-    return packed.block(_of(name, Trace), number)
+    """A group of an opened trace. Raises ProblemError if the store lacks the file, or if it is a report."""
+    found = _of(name)
+    if isinstance(found, Stalls):
+        raise ProblemError(f"{found.file} is for the page Source. Open a trace here.")
+    return packed.block(found, number)
 
 
 @lru_cache(maxsize=32)
 def report(name: str) -> Report:
-    """The samples of an opened report. Raises ProblemError as `block`."""
-    return packed.report(_of(name, Stalls))
+    """The samples of an opened report. Raises ProblemError if the store lacks the file, or if it is a trace."""
+    found = _of(name)
+    if isinstance(found, Trace):
+        raise ProblemError(f"{found.file} is for the page Pipeline. Open a report here.")
+    return packed.report(found)
 
 
-def _of(name: str, kind: type) -> Trace | Stalls:
+def _of(name: str) -> Trace | Stalls:
     data = disk.read(name)
     if data is None:
         raise ProblemError(GONE)
     try:
-        found = packed.unpack(data)
+        return packed.unpack(data)
     except TraceError as error:
         raise ProblemError(str(error)) from None
-    if not isinstance(found, kind):
-        raise ProblemError(f"{found.file} is for another page. Open a file here.")
-    return found

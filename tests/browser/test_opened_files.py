@@ -76,9 +76,7 @@ def test_stall_reasons_stand_beside_their_lines(visit):
     report = files.ncu(f"/tmp/{name}", [(line, lines[line - 1], [(0x100, "LDS R4, [R2]", counts)])])
     page = visit("/source?kernel=03_flash")
     send(page, "report.csv", report)
-    expect(page.locator(".wg")).to_contain_text(
-        "report.csv has 100 samples of warps. 100% of them are on lines of 03_flash.cu"
-    )
+    expect(page.locator(".wg")).to_contain_text("report.csv has 100 samples of warps. 100% are on lines of 03_flash.cu")
     row = page.locator(".source-panes .cuda .row").nth(line - 1)
     expect(row.locator(".number")).to_have_text(str(line))
     expect(row.locator(".share")).to_have_text("100%")

@@ -154,10 +154,8 @@ def next_to(stories: list[BlockStory], other: Theirs) -> list[View]:
     first = stories[0]
     longest = max(float(first.bars.end_ns.max()), theirs.row_of(other)["ns"])
     whole = picture(stories[:1], window=([0.0], 1.02 * longest))
-    return [
-        theirs.beside(picture(stories), first, other),
-        theirs.beside(whole, first, other, id=theirs.WHOLE, title="Whole, next to theirs"),
-    ]
+    both = replace(theirs.beside(whole, first, other), id="theirs", title="Whole, next to theirs")
+    return [theirs.beside(picture(stories), first, other), both]
 
 
 def whole_grid(story: BlockStory, named: bool) -> View:

@@ -14,14 +14,15 @@ from kernels.measure.elsewhere.packed import Block
 
 MOST_LANES, MOST_DEEP = 16, 4  # lanes of a picture, and bars that are nested in one lane
 WAITS = re.compile(r"(?i)wait|acquire|barrier|sync")  # in the name of a bar: it is hatched, as our waits are
-WHOLE = "theirs"
 
 
 def row_of(theirs: Block) -> Row:
     """The facts of a block of a file for sentences.
 
-    ns: from its first bar to its last one. lanes, shown: all lanes, and those of the picture. deep: the bars without
-    room."""
+    bars, sent: all its bars, and the bars that the browser gets.
+    ns: from its first bar to its last one.
+    lanes, shown: all lanes, and the lanes of the picture.
+    deep: the bars without room."""
     frame = theirs.frame()
     names = list(dict.fromkeys(frame.lane))
     parts = _parts(theirs, names[:MOST_LANES])
@@ -40,8 +41,8 @@ def row_of(theirs: Block) -> Row:
     }
 
 
-def beside(ours: View, story: BlockStory, theirs: Block, **more: str) -> View:
-    """A picture of our bars with theirs under them. more: its id and title, if they are not the ones of `ours`."""
+def beside(ours: View, story: BlockStory, theirs: Block) -> View:
+    """A picture of our bars with theirs under them."""
     (panel,) = ours.meta.lines[0]
     facts = row_of(theirs) | {"kernel": story.name, "block": story.block, "provenance": story.made.provenance}
     names = list(dict.fromkeys(theirs.frame().lane))[:MOST_LANES]
@@ -71,7 +72,7 @@ def beside(ours: View, story: BlockStory, theirs: Block, **more: str) -> View:
         note=" ".join(WORDS.parts("their_note", facts)),
     )
     legend = [*ours.meta.legend, ("other", "theirs: the file's names")]
-    return replace(ours, meta=replace(ours.meta, lines=[[joined]], legend=legend), **more)
+    return replace(ours, meta=replace(ours.meta, lines=[[joined]], legend=legend))
 
 
 def _spans(theirs: Block, names: list[str]) -> list[scene.Span]:

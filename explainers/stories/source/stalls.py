@@ -2,13 +2,12 @@
 
 Rule: a file of the report is the file of the build in which at least MATCH of its lines have their text, whatever its
 name. Without texts, the names of the files must agree. A report without lines matches by its machine instructions: all
-opcodes of a kernel, in order. Each of them then counts for its line."""
+opcodes of a kernel, in order. Each instruction then counts for its line."""
 
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from pathlib import PurePath
 from typing import TypedDict
 
 from explainers.story.glossary import count
@@ -25,7 +24,7 @@ class LineStalls(TypedDict):
 
     share: of all samples.
     reasons: the most frequent stall reasons with their shares of the line's samples.
-    tip: all of it in numbers.
+    tip: the same in numbers of samples.
     """
 
     share: float
@@ -79,7 +78,7 @@ def _file_of(path: str, own: list[list], files: dict[str, list[str]]) -> str:
     """The file of the build that a file of the report is, or ""."""
     told = [(line, text) for _, line, text, *_ in own if text.strip()]
     if not told:
-        name = PurePath(path.replace("\\", "/")).name
+        name = path.replace("\\", "/").rpartition("/")[2]
         return name if name in files else ""
     same = {name: sum(_same(lines, line, text) for line, text in told) for name, lines in files.items()}
     best = max(same, key=lambda name: same[name])
@@ -135,7 +134,7 @@ def _said(report: Report, counts: dict[str, Counter[str]]) -> str:
     places = _listed({place.rpartition(":")[0] for place in counts})
     return (
         f"Measured elsewhere, by Nsight Compute: {report.file} has {count(report.total, 'sample')} of warps. "
-        f"{met / report.total:.0%} of them are on lines of {places}."
+        f"{met / report.total:.0%} are on lines of {places}."
     )
 
 

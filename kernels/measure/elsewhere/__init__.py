@@ -2,6 +2,6 @@
 
     opened(data, file) -> Trace | Stalls    opening.py, by the content of the file
     iket.py, perfetto.py, nanotrace.py, events.py, ncu.py: a reader for each format, with its public definition
-    record.py: what all of them return. cursor.py: bounded reading of bytes
+    record.py: the results of all readers. cursor.py: bounded reading of bytes
 
-Each reader returns its record, or raises TraceError with a sentence. None of them runs anything of a file."""
+Each reader returns its record, or raises TraceError with a sentence. No reader runs anything of a file."""

@@ -69,7 +69,7 @@ def _add(bars: Bars, place: tuple[str, str], kind: object, found: Mapping[str, A
 
 
 def _launches(root: Mapping[str, Any], file: str) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    """The launches, and those of CUDA graphs: a list for each graph."""
+    """The launches, then the launches of CUDA graphs: a list for each graph."""
     found = [*entries(root.get("launches", []), file, "launches")]
     for graph in table(root.get("graphLaunches", {}), file, "graphLaunches").values():
         found += entries(graph, file, "a graph of graphLaunches")

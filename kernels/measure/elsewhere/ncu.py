@@ -1,10 +1,10 @@
 """Reads the Source page of Nsight Compute as CSV: `ncu --import x.ncu-rep --page source --csv --print-source cuda,sass`
 or `--print-source sass`. The report needs the section SourceCounters.
 
-NVIDIA publishes no definition of this CSV. The names of rows and columns are those of ncu 2026.2, as a public reader of
-its output has them: MagellaX/StreamAttn, benchmarks/summarize_sm90_paged_source.py and its test. `File Path`,
-`Function Name` and `Kernel Name` start a part. A row with `Line No` or `Address` names the columns. The columns
-`stall_*` count samples of warps by reason. Columns "(Not Issued)" are a part of them, so they do not count. The row of
+NVIDIA publishes no definition of this CSV. A public reader of ncu's output has the names of its rows and columns:
+MagellaX/StreamAttn, benchmarks/summarize_sm90_paged_source.py and its test. `File Path`, `Function Name` and
+`Kernel Name` start a part. A row with `Line No` or `Address` names the columns. The columns
+`stall_*` count samples of warps by reason. Columns "(Not Issued)" count a part again, so they are left out. The row of
 a source line has the sums of the instructions below it. stall_selected counts warps that issue: it is no stall."""
 
 import csv

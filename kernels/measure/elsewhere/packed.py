@@ -1,4 +1,4 @@
-"""An opened file as bytes for a store, and the part of it that a picture shows.
+"""An opened file as bytes for a store, and its part for a picture.
 
 The bytes are a line of JSON and tables as Parquet. `unpack` reads only bytes of `pack`: the name of other bytes in a
 link raises TraceError."""

@@ -54,7 +54,7 @@ def test_a_report_that_is_sent_is_shown_by_its_link(client):
     assert not made.told and made.subject.stalls.file == "report.csv" and made.subject.stalls.total == 4
     wrong = asking.ask(STORIES["pipeline"], {"trace_file": said["name"]}, SURVEY)
     assert wrong.subject.theirs is None
-    assert any("report.csv is for another page. Open a file here." in sentence for sentence in wrong.told)
+    assert any("report.csv is for the page Source. Open a trace here." in sentence for sentence in wrong.told)
 
 
 @pytest.mark.parametrize("story", ["pipeline", "source"])

@@ -39,8 +39,7 @@ def test_the_lines_of_a_file_of_any_name_have_their_share_and_their_three_most_f
     assert first["share"] == 0.5 and first["reasons"] == "long sb 60%, wait 20%, short sb 10%"
     assert first["tip"].startswith("measured elsewhere: report.csv\n100 of 200 samples\nlong_sb: 60 samples")
     assert found.said == (
-        "Measured elsewhere, by Nsight Compute: report.csv has 200 samples of warps. "
-        f"100% of them are on lines of {NAME}."
+        f"Measured elsewhere, by Nsight Compute: report.csv has 200 samples of warps. 100% are on lines of {NAME}."
     )
 
 
