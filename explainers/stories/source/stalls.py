@@ -34,7 +34,7 @@ class LineStalls(TypedDict):
 
 @dataclass
 class Matched:
-    """What a report says of a build.
+    """The samples of a report on the lines of a build.
 
     lines: "FILE:LINE" -> its samples.
     said: what matched, or what the report names instead.

@@ -22,6 +22,7 @@ OLD, NEW = b"nanotrace\0", b"NTRACE4\0"
 CLOCKS = ("CLOCK_MONOTONIC_RAW", "the CPU's counter of cycles", "CUPTI's clock", "the GPU's %globaltimer")
 GPU_CLOCK = 3  # its place in CLOCKS
 STRINGS, CLOCK, TRACKS, EVENTS, ARGUMENTS = 2, 3, 5, 6, 7  # types of chunks
+MOST_RECORDS = 8 * MOST_EVENTS  # of a chunk: an event has a few arguments
 BLOCK, MOST_DEPTH = 6, 16  # the kind of a thread block's track; tracks above a track
 SLICE, WITH_ARGUMENTS = 0, 0x10  # the kind of an event, and the flag of its arguments
 OPTIONAL = ((0x04, 1), (0x08, 1), (WITH_ARGUMENTS, 2), (0x20, 1))  # flag -> the numbers that it adds to an event
@@ -89,7 +90,10 @@ def _coordinates(block: int, grid: list[int]) -> str:
 
 
 def _possible(count: int, cursor: Cursor, least: int) -> int:
-    """A count of records of at least so many bytes. Raises TraceError if they do not fit into the rest."""
+    """A count of records of at least so many bytes. Raises TraceError if they do not fit into the rest, or for too
+    many."""
+    if count > MOST_RECORDS:
+        raise too_many(cursor.file)
     if count * least > cursor.left:
         raise TraceError(
             f"{cursor.file} announces {count:,} records at byte {cursor.at:,}, and only {cursor.left:,} bytes follow. "

@@ -23,6 +23,7 @@ FLASHINFER = "FlashInfer's profiler"
 GLOBALTIMER = "the GPU's %globaltimer, its low 32 bits, in ns"
 PACKET = 0x0A  # the tag of field 1 with a length
 MOST_PACKETS = 4 * MOST_EVENTS  # a slice takes two, and a track one
+MOST_PACKET = 2**20  # bytes: a slice takes about 30
 MOST_DEPTH = 16  # tracks above a track
 BLOCK = re.compile(r"(?i)(?<![a-z])(cta|block|blk|wg)(?![a-z])")
 GROUP = re.compile(r"(blk\d+)_(g\d+)")  # a track of FlashInfer
@@ -68,8 +69,10 @@ def read(data: bytes, file: str) -> Trace:
         at = cursor.at
         if cursor.number(1) != PACKET:
             raise TraceError(f"{file}: byte {at:,} starts no packet of Perfetto. Copy the file again.")
+        if (size := cursor.varuint()) > MOST_PACKET:
+            raise TraceError(f"{file}: the packet at byte {at:,} has {size:,} bytes. At most {MOST_PACKET:,} are read.")
         try:
-            packet = TracePacket.FromString(cursor.take(cursor.varuint()))
+            packet = TracePacket.FromString(cursor.take(size))
         except DecodeError:
             raise TraceError(f"{file}: the packet at byte {at:,} is damaged. Copy the file again.") from None
         reading.take(packet)
