@@ -45,6 +45,7 @@ def beside(ours: View, story: BlockStory, theirs: Block) -> View:
     """A picture of our bars with theirs under them."""
     (panel,) = ours.meta.lines[0]
     facts = row_of(theirs) | {"kernel": story.name, "block": story.block, "provenance": story.made.provenance}
+    facts["ours"] = WORDS.say("our_clock", facts)
     names = list(dict.fromkeys(theirs.frame().lane))[:MOST_LANES]
     first, group = len(panel.rows), len(panel.groups)
     lanes = [
@@ -57,8 +58,8 @@ def beside(ours: View, story: BlockStory, theirs: Block) -> View:
         for n, name in enumerate(names)
     ]
     own, begins = panel.groups[0], list(panel.groups[0].begins)
-    own = own if own.title else replace(own, title=WORDS.say("our_group", facts))
-    other = scene.Group(title=WORDS.say("their_group", facts), note=theirs.name, begins=begins)
+    own = own if own.title else replace(own, title=WORDS.say("our_group", facts), note=f"clock: {facts['ours']}")
+    other = scene.Group(title=WORDS.say("their_group", facts), note=f"clock: {theirs.clock}", begins=begins)
     spans = [
         replace(span, row=span.row + first)
         for span in _spans(theirs, names)

@@ -13,7 +13,7 @@ from kernels.errors import TraceError
 from kernels.measure.elsewhere.record import Bars, Trace, entries, table, whole
 
 WRITER = "JSON trace events"
-CLOCK = "the clock of the program that wrote the file"
+CLOCK = "its profiler's"
 Thread = tuple[str, str]  # the process and the thread of an event
 
 

@@ -15,7 +15,7 @@ from kernels.errors import TraceError
 from kernels.measure.elsewhere.record import Bars, Trace, entries, table, whole
 
 WRITER = "IKET"
-CLOCK = "the GPU's timer as IKET writes it, in steps of 32 ns"
+CLOCK = "the GPU's timer, in steps of 32 ns"
 LIFETIME = "warp lifetime"
 
 

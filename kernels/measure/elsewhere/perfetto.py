@@ -18,9 +18,9 @@ from kernels.errors import BackendUnavailable, TraceError
 from kernels.measure.elsewhere.cursor import Cursor
 from kernels.measure.elsewhere.record import MOST_EVENTS, Bars, Trace, short, too_many
 
-CLOCK = "the clock of the profiler that wrote the file, in ns"
+CLOCK = "its profiler's"
 FLASHINFER = "FlashInfer's profiler"
-GLOBALTIMER = "the GPU's %globaltimer, its low 32 bits, in ns"
+GLOBALTIMER = "the low 32 bits of %globaltimer"
 PACKET = 0x0A  # the tag of field 1 with a length
 MOST_PACKETS = 4 * MOST_EVENTS  # a slice takes two, and a track one
 MOST_PACKET = 2**20  # bytes: a slice takes about 30

@@ -40,9 +40,13 @@ def test_their_bars_are_under_ours_on_one_axis_with_both_clocks(story):
         "11_overlap, block 0: recorded by Warpglass",
         "measured elsewhere: mine.json",
     ]
-    assert near.groups[1].note == block().name
+    assert [group.note for group in near.groups] == [
+        "clock: the SM's cycles, fitted to the GPU's timer",
+        "clock: the GPU's timer, in steps of 32 ns",
+    ]
+    assert f"IKET, {block().name}." in near.note
     assert near.rows[: len(plain.rows)] == plain.rows and [row.name for row in near.rows[-2:]] == ["warp 0", "warp 1"]
-    assert "Theirs (IKET): the GPU's timer as IKET writes it" in near.note and "Left out: markers (1)." in near.note
+    assert "Theirs: the GPU's timer, in steps of 32 ns." in near.note and "Left out: markers (1)." in near.note
     first = len(plain.rows)
     own = [(span.row - first, span.texts[0], span.start, span.end) for span in whole.spans if span.row >= first]
     assert sorted(own) == files.times()[0]
