@@ -61,7 +61,7 @@ def page(catalog: Catalog) -> Page:
 
 
 def subject(page: Page, state: State, backend: str) -> Look:
-    name = state.get("trace_file")
+    name = state["trace_file"]
     return Look(requests(page, state), state["block"], opened.block(name, state["trace_block"]) if name else None)
 
 
