@@ -3,6 +3,15 @@
 
 /** @typedef {Record<string, (g: any, mark: any, paint: any) => void>} Kinds */
 
+// The radius of a rectangle's corners: none for a small one, whose area says a number.
+const softness = (/** @type {number[]} */ [, , w, h]) => (Math.min(w, h) < 14 ? 0 : Math.min(5, Math.min(w, h) / 6));
+/** @param {any} g @param {number[]} rect @param {number} radius */
+function path(g, rect, radius) {
+  g.beginPath();
+  g.roundRect(...rect, radius);
+  return g;
+}
+
 /** @type {Kinds} */
 const KINDS = {
   // A grid of cells. fills: [r, g, b] of each. border: of a cell of one of these colours.
@@ -33,15 +42,18 @@ const KINDS = {
   },
   area() {}, // only its datum: what the marks on it show together
   rect(g, { rect, fill, stroke, width = 1, dash }) {
+    const soft = softness(rect);
     if (fill) {
       g.fillStyle = fill;
-      g.fillRect(...rect);
+      if (soft) path(g, rect, soft).fill();
+      else g.fillRect(...rect);
     }
     if (!stroke) return;
     g.strokeStyle = stroke;
     g.lineWidth = width;
     g.setLineDash(dash ?? []);
-    g.strokeRect(...rect);
+    if (soft) path(g, rect, soft).stroke();
+    else g.strokeRect(...rect);
     if (dash) g.setLineDash([]);
   },
   // A disc in its rectangle.

@@ -184,7 +184,7 @@ def levels_of(measured: Measured, cycles: Mapping[str, float], ends: Mapping[str
 
 def sizes_of(table: pd.DataFrame) -> list[Size]:
     """A row for each chain through L1."""
-    met = levels_met(table)
+    met, far = levels_met(table), bool(far_half(table))
     homes = {short_name(level): n for n, level in enumerate(("Registers", *WAITS))}
     found: list[Size] = []
     for (space, size), wait in sorted(waits(table).items()):
@@ -199,7 +199,7 @@ def sizes_of(table: pd.DataFrame) -> list[Size]:
                 "cycles": wait,
                 "wait": names["wait"],
                 "home": homes[level] + bool(partly),
-                "said": WORDS.say("hand", names | {"far_half": bool(far_half(table))}),
+                "said": WORDS.say("hand", names | {"far_half": far}),
             }
         )
     return found

@@ -190,6 +190,7 @@ def _explained(
     if not reason and request.backend == "cpu" and any(np.isnan(error.largest) for error in wrong):
         reason = numbers.reason(request)
     reason = reason or products.reason(request, wrong) or (patterns.reason(found) if found else None)
+    reason = reason or _infinite(arrays, wrong)
     if not reason:
         first = None if rounding else _of_probes(request, found)
         return rounding or (Reason("unknown", "", first=first) if first else None)
@@ -271,6 +272,14 @@ def _unwritten(request: Request, arrays: Mapping[str, np.ndarray]) -> Reason | N
                 text = f"{count} values of {tensor.name} have no number. Look for a read of an input's empty place."
                 return Reason("nan", text, index)
             return Reason("unwritten", f"{count} values of {tensor.name} are never written, first {place}.", index)
+    return None
+
+
+def _infinite(arrays: Mapping[str, np.ndarray], wrong: list[OutputError]) -> Reason | None:
+    for error in wrong:
+        if np.isinf(error.largest) and (count := int(np.isinf(arrays[error.output].astype(np.float64)).sum())):
+            text = f"{count:,} values of {error.output} are infinite. Look for a division by 0, such as a sum l of 0"
+            return Reason("nan", f"{text}, or for an overflow.")
     return None
 
 

@@ -24,7 +24,10 @@ def overflow(found: list[Found]) -> Reason | None:
     if all(one.finite.all() for one in found):
         return None
     for tile, name in ((0, "0"), *((t, "the max of the first tile" if t > 1 else "the first score") for t in TILES)):
-        if all(np.array_equal(~one.finite, _overflows(one, tile)) for one in found):
+        if all(
+            np.array_equal(~one.finite, _overflows(one, tile)) and np.isnan(one.values[~one.finite]).all()
+            for one in found  # infinity over infinity is NaN. A finite sum over l of 0 is infinite
+        ):
             text = f"Rows with a score more than 88 above {name} have no number: exp overflows. Move m with the max."
             return Reason("max", text)
     return None

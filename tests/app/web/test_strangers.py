@@ -20,7 +20,7 @@ from kernels.families.paged.problem import MOST_PAGES, PagedProblem
 from kernels.run import workers
 from tests.load.links import ROUTES, hostile
 
-SEED, SHARE = 14, 200  # links of all pages in turn
+SEED, SHARE = 14, 100  # links of all pages in turn
 
 
 @pytest.fixture(scope="module")
