@@ -224,11 +224,17 @@ def events(bars=BARS):
     lanes = list(dict.fromkeys(bar[:2] for bar in bars))
     made = [{"ph": "M", "pid": 0, "tid": 0, "name": "process_name", "args": {"name": "attention"}}]
     for n, (block, warp) in enumerate(lanes):
-        named = {"ph": "M", "pid": 0, "tid": n, "name": "thread_name"}
-        made.append(named | {"args": {"name": f"Block {block} / Warp {warp}"}})
+        thread = {"ph": "M", "pid": 0, "tid": n, "name": "thread_name"}
+        made.append(thread | {"args": {"name": f"Block {block} / Warp {warp}"}})
         for bar in (bar for bar in bars if bar[:2] == (block, warp)):
             times = {"ts": bar[3] / 1000.0, "dur": (bar[4] - bar[3]) / 1000.0}
-            made.append({"name": bar[2], "ph": "X", **times, "pid": 0, "tid": n, "cat": "gpu", "args": {}})
+            named = {
+                "name": f"{bar[2]} {{0}}",
+                "ph": "X",
+                "cat": "gpu",
+                "args": {"sm_id": 5, "param0": bars.index(bar)},
+            }
+            made.append(named | times | {"pid": 0, "tid": n})
     return json.dumps(made).encode()
 
 

@@ -31,7 +31,7 @@ def read(root: Mapping[str, Any] | Sequence[Any], file: str) -> Trace:
     for n, one in enumerate(entries(listed, file, "traceEvents")):
         event = table(one, file, f"event {n}")
         kind, thread = event.get("ph"), (str(event.get("pid", ""))[:40], str(event.get("tid", ""))[:40])
-        name = str(event.get("name", ""))[:200]
+        name = _filled(str(event.get("name", ""))[:200], event.get("args"))
         if kind == "X":
             start = _ns(event.get("ts"), file, f"ts of event {n}")
             made.append((thread, name, start, start + _ns(event.get("dur", 0), file, f"dur of event {n}")))
@@ -51,6 +51,14 @@ def read(root: Mapping[str, Any] | Sequence[Any], file: str) -> Trace:
         bars.add(*((f"{process}, {block}", rest) if cut else (process, lane)), name, start, end)
     unended = sum(map(len, open_ones.values()))
     return bars.trace(bars_without_an_end=unended, events_without_a_length=other)
+
+
+def _filled(name: str, args: object) -> str:
+    """A name with its places {0}, {1} ... filled by the arguments param0, param1 ... of cutedsl-trace."""
+    if "{" in name and isinstance(args, dict):
+        for n in range(8):
+            name = name.replace(f"{{{n}}}", str(args.get(f"param{n}", f"{{{n}}}"))[:20])
+    return name
 
 
 def _ns(value: object, file: str, where: str) -> int:

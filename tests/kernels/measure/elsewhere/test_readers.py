@@ -75,6 +75,10 @@ def test_each_writer_is_named_with_its_clock():
     assert said["new.nanotrace"].left_out == "events without a length (1)"
 
 
+def test_labels_of_json_events_are_filled_by_their_arguments():
+    assert {"load K 0", "load V 1"} < set(opening.trace(files.events(), "x").bars.kind)
+
+
 @pytest.mark.parametrize("make", [files.nanotrace, files.nanotrace_old])
 def test_a_nanotrace_has_the_same_bars_packed_and_plain_and_fills_its_labels(make):
     packed, plain = (opening.trace(make(compress=compress), "x") for compress in (True, False))
