@@ -29,6 +29,7 @@ def report(name: str) -> Report:
     return packed.report(found)
 
 
+@lru_cache(maxsize=4)  # a question asks for a file a few times
 def _of(name: str) -> Trace | Stalls:
     data = disk.read(name)
     if data is None:
