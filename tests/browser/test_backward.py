@@ -49,15 +49,29 @@ def test_the_picture_the_sums_and_the_check_show_the_numbers_of_the_run(visit):
 def test_a_number_of_a_row_moves_its_average(visit):
     page = visit("/backward?stop=backward&backend=cpu")
     view = next(view for view in open_page(f"{LINK}&causal=true").stage.views if view["id"] == "reverse")
-    row, last = view["meta"]["row"], len(view["meta"]["frames"]) - 1
-    assert count(page) == last + 1 == 13
-    go_to(page, 5)
+    row, phases = view["meta"]["row"], view["meta"]["phases"]
+    assert count(page) == len(phases) == 16
+    go_to(page, phases.index("weight_gradients"))
     assert hover(page, "In reverse", tensor="dP").endswith("dP = dO Vᵀ")
-    go_to(page, last)
-    hands = page.locator(".wg .hands")
-    hands.get_by_role("button", name="key 1").click()
-    hands.get_by_role("slider").fill("5")
-    mean = row["delta"] + row["P"][1] * (5 - row["dP"][1])
-    expect(page.locator(".wg .narration .sentence")).to_contain_text(f"delta is {mean:.2f}".replace("-", "−"))
-    go_to(page, 0)
-    expect(page.locator(".wg .narration .sentence")).not_to_contain_text("delta is")
+    go_to(page, phases.index("weights"))
+    assert hover(page, "In reverse", tensor="P", key=1) == f"key 1: P = {row['P'][1]:.4f}"
+    said = page.locator(".wg .narration .sentence")
+    grip = page.get_by_role("slider", name="dP of key 1")
+    expect(grip).to_be_hidden()
+    go_to(page, phases.index("hand"))
+    grip.focus()
+    for _ in range(5):
+        grip.press("PageUp")
+    mean = row["delta"] + row["P"][1] * 5
+    expect(said).to_contain_text(f"delta is {mean:.2f}".replace("-", "−"))
+    box = grip.bounding_box()
+    middle = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+    page.mouse.move(*middle)
+    page.mouse.down()
+    page.mouse.move(middle[0], middle[1] + 40)
+    page.mouse.up()
+    expect(said).to_contain_text("The level follows")
+    assert float(grip.get_attribute("aria-valuenow")) < row["dP"][1] + 5 - 0.5
+    page.get_by_role("button", name="Back to the run").click()
+    expect(said).not_to_contain_text("The level follows")
+    assert float(grip.get_attribute("aria-valuenow")) == round(row["dP"][1], 1)

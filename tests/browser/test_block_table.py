@@ -113,7 +113,7 @@ def test_a_drag_along_the_sequence_gives_the_place_of_each_token(visit):
 
 
 def test_the_contexts_of_the_reader_have_recorded_times(visit):
-    page = visit("/block_table?view=partitions&scenario=one_long&backend=cpu&picture=split&step=5")
+    page = visit("/block_table?view=partitions&scenario=one_long&backend=cpu&picture=split&step=6")
     slider, chips = page.locator(".hands input.wide"), page.locator(".hands .chip")
     slider.fill(slider.get_attribute("max"))
     expect(headline(page)).to_contain_text("times as fast")
@@ -121,8 +121,8 @@ def test_the_contexts_of_the_reader_have_recorded_times(visit):
     expect(headline(page)).to_contain_text("One partition each")
     chips.nth(1).click()
     slider.fill(slider.get_attribute("max"))
-    expect(headline(page)).to_have_text("V2 is 2% slower: V1's many blocks keep the memory busy already.")
-    expect(page.locator(".of-hand")).to_contain_text("recorded on H200")
+    expect(headline(page)).to_have_text("V2 is 2% slower: V1's many blocks fill the pipe already.")
+    expect(page.locator(".of-hand")).to_contain_text("Recorded: H200")
 
 
 def test_fewer_kv_heads_hold_less_and_ask_for_as_much(visit):

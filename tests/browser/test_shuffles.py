@@ -15,15 +15,19 @@ def headline(page):
 def test_a_clicked_register_has_the_largest_score_and_is_called_modelled(visit):
     page = visit(PICTURE, script=DRAWN)
     source = page.locator(".of-hand > .from")
-    expect(headline(page)).to_have_text("Click a register: make its score the largest.")
+    expect(headline(page)).to_have_text("Click a bar: its score becomes the largest.")
     expect(source).to_have_text("run of 04_warp_rows, row 6")
     page.mouse.click(*point_at(page, TITLE, register=4))
     expect(headline(page)).to_have_text("Lane 24 alone has it, then two lanes, then all four.")
     expect(source).to_have_text("modelled, under your hand")
     page.locator(".of-hand button").click()
     expect(source).to_have_text("run of 04_warp_rows, row 6")
+
+
+def test_a_clicked_row_of_the_tile_has_other_lanes(visit):
+    page = visit(PICTURE.replace("step=13", "step=1"), script=DRAWN)
     page.mouse.click(*point_at(page, TITLE, row=9, key=0))
-    expect(source).to_have_text("run of 04_warp_rows, row 9")
+    expect(page.locator(".of-hand > .from")).to_have_text("run of 04_warp_rows, row 9")
     assert "lane 4" in words(page) and "lane 24" not in words(page)
 
 

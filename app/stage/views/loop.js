@@ -1,6 +1,6 @@
 // One loop in three schedules: the pieces of a key tile on the units of an SM, and how long the tensor cores rest. The
-// reader drags the end of the copy or of the softmax. Bars follow from loop_rule.js and are called modelled. The run
-// beneath is recorded and never moves.
+// reader drags the end of the copy or of the softmax. Bars follow from loop_rule.js and are called modelled. The run is
+// recorded and never moves.
 import { calm, filled, makeLoop } from '../core/follow.js';
 import { handView, pull } from '../core/hand.js';
 import { button, element } from '../core/paint.js';
@@ -10,7 +10,7 @@ import { period, schedule, share } from './loop_rule.js';
 
 const MOVE = 1100; // ms of a step
 const LONGEST = { copy: 3000, softmax: 2000 }; // ns
-const [PIECES, , AFTER, FLIGHT, ROLES, TURNS, RUN, HAND] = Array(8).keys();
+const [PIECES, , AFTER, FLIGHT, TURNS, RUN, HAND] = Array(7).keys();
 
 /** @type {Picture<pipeline.LoopMeta>} */
 export default function (host, { meta }, context) {
@@ -36,36 +36,26 @@ export default function (host, { meta }, context) {
       /** @type {import('./loop_rule.js').Schedule} */ name,
       /** @type {string} */ title,
       /** @type {string} */ note,
-      more = {},
     ) => {
       const bars = schedule(name, times);
-      return {
-        ...{ id, title, note, bars, share: share(bars, times), says: /** @type {string[]} */ ([]) },
-        ...{ roles: false, full: false, recorded: false, ...more },
-      };
+      return { id, title, note, bars, share: share(bars, times), full: name === 'turns', recorded: false };
     };
-    const found = [one('A', 'after', 'A  One after another', filled(texts.after, { groups }))];
+    const found = [one('A', 'after', 'A  No overlap', filled(texts.after, { groups }))];
     if (step <= 1) found[0].bars = found[0].bars.filter(({ tile }) => tile === 0);
-    if (step >= FLIGHT) found.push(one('B', 'flight', 'B  Copies in flight', texts.flight));
-    if (step === ROLES) found.push(one('C', 'flight', 'C  Roles', texts.roles, { roles: true }));
-    if (step >= TURNS)
-      found.push(one('C', 'turns', 'C  Roles and ping-pong', texts.turns, { roles: true, full: true }));
+    if (step >= FLIGHT) found.push(one('B', 'flight', 'B  Copies ahead', texts.flight));
+    if (step >= TURNS) found.push(one('C', 'turns', 'C  Taking turns', texts.turns));
     if (step >= RUN)
       found.push({
-        ...{ id: 'run', title: 'The real run', note: meta.source, bars: /** @type {any} */ (run), share: meta.share },
-        ...{ roles: true, full: false, recorded: true },
-        says: [
-          filled(texts.bridge, { share: Math.round(100 * found[2].share) }),
-          texts.waits,
-          ...(run.some(({ flying }) => flying) ? [texts.flying] : []),
-        ],
+        ...{ id: 'run', title: 'Real run', note: meta.source, bars: /** @type {any} */ (run), share: meta.share },
+        ...{ full: true, recorded: true },
       });
     // the schedule of the step is the large one. Under the hand, it is the one that the hand moves
     const large = step === HAND ? 2 : found.length - 1;
     return [found[large], ...found.filter((_, n) => n !== large)];
   }
-  const place = (now = panels()) => loopLayout(size, { units: clock.step > PIECES, panels: now });
-  const length = () => (clock.step < AFTER ? 1 : 2.02) * first;
+  const place = (now = panels()) =>
+    loopLayout(size, { units: clock.step > PIECES, metered: clock.step >= AFTER, panels: now });
+  const length = () => (clock.step < AFTER ? 1 : 2) * first;
   /** The moments under a handle: of the first tile. */
   function handles() {
     if (clock.step !== HAND) return [];
@@ -89,7 +79,8 @@ export default function (host, { meta }, context) {
       place(now),
       {
         ...{ panels: now, length: length(), cycle: meta.cycle, handles: handles() },
-        ...{ tile: thing?.tile === undefined ? null : thing, metered: clock.step >= AFTER },
+        tile: thing?.tile === undefined ? null : thing,
+        model: now.find(({ id }) => id === 'C')?.share ?? null,
       },
       paint,
     );
@@ -205,7 +196,7 @@ export default function (host, { meta }, context) {
     live: true,
     layout: (/** @type {any} */ now) => {
       size = now;
-      motion = null;
+      if (motion) motion.tracks = null; // the way goes on to the new places
       putGrips();
       return place().height;
     },

@@ -1,12 +1,12 @@
 // Two ways of attention over one memory. Its steps move the bytes of one length. In the reader's hand, one slider sets
-// the tokens, and one scale of bytes holds for all of them. Bytes follow from race_rule.js and are called modelled. A
-// recorded figure has its own length, mask and height of a tile, and never moves.
+// the tokens. The bars are bytes held then, and one scale holds for all lengths. Bytes follow from race_rule.js and are
+// called modelled. A recorded figure has its own length, mask and height of a tile, and never moves.
 import { calm, filled, Follower, makeLoop } from '../core/follow.js';
 import { handView } from '../core/hand.js';
 import { button, element, number } from '../core/paint.js';
 import { EASE } from '../core/tween.js';
 import { askingMarks, figureMarks, RACE_KINDS, raceLayout, raceMarks } from './race_marks.js';
-import { after, keysRead, placeOf, total, traffic } from './race_rule.js';
+import { after, held, keysRead, placeOf, total, traffic } from './race_rule.js';
 
 const MOVE = 1800; // ms of a step of the race
 const LAST = 700; // and of the step whose sentence names the finished O
@@ -44,6 +44,7 @@ export default function (host, { meta }, context) {
     /** @type {{from: number, to: number, begun: number} | null} */ motion = null;
   const drawn = new Follower(Math.log2(begin)), // of the tokens, on the slider's scale
     FULL = 1.04 * total(traffic(2 ** OCTAVES[1], meta.height, false, job).keep), // bytes: the right bar never ends
+    HELD = 1.04 * sumOf(held(2 ** OCTAVES[1], job).store),
     FIXED = begin === grown ? 0 : GROWN, // the first step with this scale
     full = new Follower(Math.log2(FULL)); // of a whole bar, in log2 of bytes
   /** @type {ReturnType<typeof raceLayout>} */ let at;
@@ -64,9 +65,11 @@ export default function (host, { meta }, context) {
       moved = total(store.slice(0, ended));
     return (ended && ended < store.length ? moved - 1 : moved) / total(store); // a stage rests in its last tile
   }
+  /** Whether the bars are bytes held: in the hand, after the recorded figures. */
+  const holds = (/** @type {number} */ step) => step === HAND && TIMES < HAND;
   /** The scale of the bars: the race fills the left one, later one scale holds for all lengths. */
   const fullAt = (/** @type {number} */ step) =>
-    step >= FIXED ? FULL : total(traffic(begin, meta.height, false, job).store);
+    holds(step) ? HELD : step >= FIXED ? FULL : total(traffic(begin, meta.height, false, job).store);
   const inGB = (/** @type {number} */ whole) => (/** @type {number} */ bytes) =>
     /** @type {[string, string]} */ ([three(bytes / 1e9, Math.max(0.05, whole / 1e9)), 'GB']);
   function look() {
@@ -74,7 +77,8 @@ export default function (host, { meta }, context) {
       whole = total(store),
       found = record() || null,
       rows = number(Math.ceil(chosen.tokens / chosen.height)),
-      told = clock.step === HAND && TIMES < HAND;
+      told = holds(clock.step),
+      kept = held(chosen.tokens, job);
     const side = (
       /** @type {import('./race_rule.js').Moved[][]} */ stages,
       /** @type {boolean} */ masks,
@@ -91,19 +95,17 @@ export default function (host, { meta }, context) {
           : fill(stages.length > 1 ? 'row' : 'band', { row: number(place.row + 1), again: rows });
       const rule = done && !told && stages.length === 1 ? fill('bands', { height: chosen.height }) : '';
       return {
-        bytes,
-        all,
+        ...{ bytes, all, held: stages.length > 1 ? kept.store : kept.keep },
         ...state,
         ...place,
         done,
-        lines: [`*${reads}`, rule, ...lines],
+        lines: [told ? `*${amount(all)} asked` : `*${reads}`, rule, ...lines],
         brief: lines.length > 1 ? lines.slice(0, 1) : [`*${reads}`],
       };
     };
-    const facts = (/** @type {number} */ ms, /** @type {number} */ held) => [`*${three(ms)} ms, ${amount(held)} held`];
     const [left, right] = told
       ? found
-        ? [facts(found.unfused, found.held[0]), [...facts(found.flash, found.held[1]), `~${meta.where}`]]
+        ? [[`*${three(found.unfused)} ms`], [`*${three(found.flash)} ms`, `~${meta.where}`]]
         : [
             [],
             [
@@ -112,14 +114,17 @@ export default function (host, { meta }, context) {
           ]
       : [[], []];
     return {
-      ...{ parts, first: begin, full: 2 ** full.value, says: inGB(whole) },
+      ...{ parts, first: begin, full: 2 ** full.value, held: told },
+      says: told
+        ? (/** @type {number} */ bytes) => /** @type {[string, string]} */ ([three(bytes / 1e9), 'GB'])
+        : inGB(whole),
       sides: [
         side(store, false, [...left, ...(left.length ? [`~${words.bits}`] : [])]),
         side(keep, chosen.causal, right),
       ],
       words: {
         ...words,
-        heads: fill('heads', { heads: job.batch * job.heads, tokens: number(chosen.tokens) }),
+        heads: fill(told ? 'held' : 'heads', { heads: job.batch * job.heads, tokens: number(chosen.tokens) }),
         first: fill('first', { tokens: number(begin) }),
         left: fill('left', { tokens: number(chosen.tokens) }),
         keeps: fill('keeps', { height: chosen.height }),
@@ -310,4 +315,5 @@ export default function (host, { meta }, context) {
   return view;
 }
 
+const sumOf = (/** @type {Record<string, number>} */ parts) => Object.values(parts).reduce((a, b) => a + b, 0);
 const ticked = (/** @type {number} */ tokens) => element('option', { value: Math.log2(tokens) });

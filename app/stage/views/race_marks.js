@@ -29,7 +29,7 @@ export function raceLayout({ width, height, em }) {
     corner = 2 * (strip + GAP), // from the strips' outer edge to the square
     sheet = 0.9 * strip, // P lies on S, a little to the right and down
     title = 2 * em,
-    aside = 14 * em, // the chip and its words beside the square
+    aside = 11.5 * em, // the chip and its words beside the square
     across = half - 2 * pad - corner - sheet,
     down = room - title - corner - sheet,
     [under, beside] = [
@@ -51,6 +51,7 @@ export function raceLayout({ width, height, em }) {
  * @property {number} bytes moved so far
  * @property {number} all
  * @property {Record<string, number>} parts
+ * @property {Record<string, number>} held bytes of each tensor in memory
  * @property {number} stage of its stages, 0 for S, 1 for P, 2 for O
  * @property {number} row of tiles
  * @property {number} key first key of the tile
@@ -65,6 +66,7 @@ export function raceLayout({ width, height, em }) {
  * @property {number} height of a tile
  * @property {boolean} causal
  * @property {number} full bytes of a whole bar
+ * @property {boolean} held the bars are of bytes held, not of bytes moved
  * @property {Side[]} sides
  * @property {(bytes: number) => [string, string]} says
  * @property {Record<string, string>} parts
@@ -95,14 +97,15 @@ export function askingMarks(at, { asked, parts, words, says }) {
     text = narrow ? em : 1.3 * em, // its size
     box = 2 * text, // a word's height, and half of its least width
     thin = 1.1 * text,
-    legend = narrow ? 0 : 18 * text,
+    said = narrow ? text : 1.1 * em, // the size of the names
+    legend = narrow ? 0 : 17 * said,
     columns = narrow && height < 40 * em ? 2 : 1, // of the names
     lines = FLOW.length / columns,
     under = narrow ? lines * 1.8 * text + 2 * text : 0,
     corner = [box * 1.7 + thin + 2 * GAP, box + thin + 2 * GAP],
-    side = Math.min(width - legend - corner[0] - 3 * text, height - under - corner[1] - 2.2 * text, 34 * em),
+    side = Math.min(width - legend - corner[0] - 2 * text, height - under - corner[1] - 2.2 * text, 40 * em),
     cell = side / count,
-    left = (width - corner[0] - side - (legend ? legend + 2 * text : 0)) / 2,
+    left = (width - corner[0] - side - (legend ? legend + text : 0)) / 2,
     x = left + corner[0],
     y = (height - under - corner[1] - side - 1.8 * text) / 2 + corner[1],
     [row, column] = [Math.floor(asked * count), Math.floor(((asked * count) % 1) * count)];
@@ -142,10 +145,10 @@ export function askingMarks(at, { asked, parts, words, says }) {
   letter('Q', -corner[0] + 0.85 * box, side + 1.1 * text);
   letter('O', -GAP - thin / 2, side + 1.1 * text);
   made.text('example', [x + side / 2, y + side + 1.2 * text], says, { size: text, bold: true, align: 'center' });
-  const rows = narrow ? 1.8 * text : Math.min(2.9 * text, (side + corner[1]) / FLOW.length),
+  const rows = narrow ? 1.8 * text : Math.min(3.6 * text, (side + corner[1]) / FLOW.length),
     [from, begin] = narrow
       ? [columns > 1 ? 0 : left, y + side + 2.6 * text]
-      : [x + side + 2 * text, y - corner[1] + (side + corner[1] - FLOW.length * rows) / 2];
+      : [x + side + text, y - corner[1] + (side + corner[1] - FLOW.length * rows) / 2];
   FLOW.forEach((tensor, n) => {
     const up = begin + (n % lines) * rows,
       along = from + (Math.floor(n / lines) * width) / columns,
@@ -155,8 +158,8 @@ export function askingMarks(at, { asked, parts, words, says }) {
       ...{ size: text, fill: '#fff', bold: true, align: 'center' },
     });
     const room = columns > 1 ? width / columns - size - 0.9 * text : 0;
-    made.text(`means ${tensor}`, [along + size + 0.5 * text, up + size / 2 + 0.36 * text, room], parts[tensor], {
-      size: text,
+    made.text(`means ${tensor}`, [along + size + 0.5 * text, up + size / 2 + 0.36 * said, room], parts[tensor], {
+      size: said,
     });
   });
   return made.list;
@@ -167,23 +170,26 @@ function addBar(made, at, now, side, n, paint) {
   const { em, bar, big, narrow, width } = at,
     y = bar.y + n * bar.pitch,
     base = narrow ? y - 0.5 * em : y + 0.5 * bar.h + 0.36 * big,
-    value = now.says(side.bytes).join(' '),
-    ends = now.words[side.done ? 'in_all' : 'sofar'],
-    most = bar.w * Math.min(1, side.bytes / now.full);
+    ends = now.held ? '' : now.words[side.done ? 'in_all' : 'sofar'],
+    bytes = now.held ? Object.values(side.held).reduce((a, b) => a + b, 0) : side.bytes,
+    parts = now.held ? side.held : side.parts,
+    value = now.says(bytes).join(' '),
+    most = bar.w * Math.min(1, bytes / now.full);
   made.text(`name ${n}`, [0, base], NAMES[n], { bold: true, size: big });
-  made.text(`moved ${n}`, [width, base], `${value} ${ends}`, {
+  made.text(`moved ${n}`, [width, base], `${value} ${ends}`.trim(), {
     ...{ bold: true, size: big, align: 'right', datum: { kind: 'moved', side: n } },
-    tip: `${value} asked of memory ${ends}, modelled`,
+    tip: now.held ? `${value} of memory, modelled` : `${value} asked of memory ${ends}, modelled`,
   });
   made.rect(`bar ${n}`, [bar.x, y, bar.w, bar.h], { fill: paint.panel });
   let { x } = bar;
   for (const tensor of ORDER) {
-    const w = Math.max(0, Math.min((bar.w * side.parts[tensor]) / now.full, bar.x + most - x)),
-      says = now.says(side.parts[tensor]).join(' '),
-      long = w > 8 * em && side.done ? (TRIPS[/** @type {'S'} */ (tensor)] ?? tensor) : tensor;
+    const w = Math.max(0, Math.min((bar.w * parts[tensor]) / now.full, bar.x + most - x)),
+      says = now.says(parts[tensor]).join(' '),
+      trips = w > 8 * em && side.done && !now.held,
+      long = trips ? (TRIPS[/** @type {'S'} */ (tensor)] ?? tensor) : tensor;
     made.rect(`part ${n} ${tensor}`, [x, y, w, bar.h], {
       ...{ fill: COLOURS[tensor], datum: { kind: 'part', side: n, tensor } },
-      tip: `${tensor}: ${says} asked of memory, modelled`,
+      tip: `${tensor}: ${says} ${now.held ? 'of memory' : 'asked of memory'}, modelled`,
     });
     if (w > 1.4 * em)
       made.text(`part ${n} ${tensor} is`, [x + w / 2, y + bar.h / 2 + 0.36 * em], long, {
@@ -191,7 +197,7 @@ function addBar(made, at, now, side, n, paint) {
       });
     x += w;
   }
-  if (side.bytes > 1.001 * now.full) made.add(`off ${n}`, 'off', [bar.x, y, bar.w, bar.h], { fill: paint.background });
+  if (bytes > 1.001 * now.full) made.add(`off ${n}`, 'off', [bar.x, y, bar.w, bar.h], { fill: paint.background });
 }
 
 /** What a way has in memory, and its chip. @type {typeof addBar} */
@@ -269,8 +275,8 @@ function addMemory(made, at, now, side, n, paint) {
 
   // ---- the chip, and the tile in it ----
   const big = below ? (narrow ? 3 : 4.4) * em : Math.min(8 * em, 0.4 * at.room),
-    chipX = below ? left + 0.9 * em : x + at.side + sheet + 2.4 * em,
-    chipY = below ? y + at.side + sheet + 1.9 * em : y - corner + 0.8 * em,
+    chipX = below ? (narrow ? left : x) + 0.9 * em : x + at.side + sheet + 2.4 * em,
+    chipY = below ? y + at.side + sheet + 1.9 * em : y,
     along = Math.max(0, Math.min(key, size - wide)),
     tile = [x + shift + along, y + shift + Math.min(side.row * band, size - tall), wide, tall];
   if (!side.done) {
@@ -351,7 +357,9 @@ export function figureMarks(at, groups, paint) {
         base = narrow ? y + em : y + thick / 2 + 0.36 * em,
         up = narrow ? y + 1.3 * em : y,
         long = Math.max(2, bar.share * most);
-      made.text(`bar ${n} ${row} of`, [0, base, narrow ? 0 : from - 0.6 * em], bar.name);
+      made.text(`bar ${n} ${row} of`, [0, base, narrow ? 0 : from - 0.6 * em], bar.name, {
+        size: narrow ? em : 1.15 * em,
+      });
       made.rect(`bar ${n} ${row}`, [from, up, long, thick], {
         ...{ fill: row ? paint.primary : paint.text, alpha: row ? 1 : 0.55 },
         ...{ datum: { kind: 'fact', side: row, name: title }, tip: `${title}, ${bar.name}: ${bar.value}` },

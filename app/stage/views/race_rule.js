@@ -61,6 +61,18 @@ export function traffic(tokens, height, causal, { batch, heads, dim, bytes }) {
   };
 }
 
+/**
+ * The bytes of memory that each way holds, in all heads.
+ * @type {(tokens: number, job: Job) => {store: Record<string, number>, keep: Record<string, number>}}
+ */
+export function held(tokens, { batch, heads, dim, bytes }) {
+  const unit = batch * heads * bytes,
+    matrix = unit * tokens * dim,
+    square = unit * tokens * tokens,
+    shared = { Q: matrix, K: matrix, V: matrix, O: matrix };
+  return { store: { S: square, P: square, ...shared }, keep: { S: 0, P: 0, ...shared } };
+}
+
 /** @type {(stages: Moved[][]) => number} */
 export const total = stages => stages.flat().reduce((sum, [, , bytes]) => sum + bytes, 0);
 

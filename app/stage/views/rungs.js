@@ -1,21 +1,24 @@
 // Our kernels from the first to the last next to their rivals: explainers/stories/timing/rungs.py. All times are
 // recorded.
 import { filled } from '../core/follow.js';
+import { makeGlide } from '../core/glide.js';
 import { handView } from '../core/hand.js';
 import { button, element, short, way, widest } from '../core/paint.js';
-import { rungsHeight, rungsMarks, timeOf } from './rungs_marks.js';
+import { timeOf } from './rungs_end.js';
+import { rungsHeight, rungsMarks } from './rungs_marks.js';
+
+const STEP = 800; // ms
 
 /** @type {Picture<timing.RungsMeta>} */
 export default function (host, { meta }, context) {
   const { clock } = context,
     { words, rungs, shown } = meta,
     HAND = shown.findIndex(({ phase }) => phase === 'hand'),
-    PAIRS = ['begin', 'rung'],
+    GOAL = 'sdpa_cudnn float16', // of the stairs: the fastest rival
     problems = new Map(meta.problems.map(one => [one.id, one])),
     saidOf = new Map(rungs.map(({ id, said }) => [id, said])),
     start = shown[HAND],
-    steps = [shown[0], ...shown.filter(({ phase }) => phase === 'rung')].map(({ rung }) => rung),
-    LAST = ['sdpa_flash float16', 'sdpa_cudnn float16']; // next to the limit
+    steps = [shown[0], ...shown.filter(({ phase }) => phase === 'rung')].map(({ rung }) => rung);
   let chosen = { problem: start.problem, rival: start.rival },
     touched = false;
   /** @type {any} */ let size = null;
@@ -30,12 +33,6 @@ export default function (host, { meta }, context) {
     if (Math.abs(time / other - 1) < 0.005) return '';
     return filled(time < other ? words.before : words.slow, { times: short(Math.max(time / other, other / time), 3) });
   }
-  /** A row next to another one, as a number and its words. */
-  function ratioOf(/** @type {string} */ id, /** @type {string} */ other, /** @type {Record<string, number>} */ us) {
-    const times = us[id] / us[other],
-      does = times < 1 ? words.faster_than : words.long_as;
-    return [short(Math.max(times, 1 / times), 3), does, saidOf.get(other) ?? ''];
-  }
   function now(step = clock.step) {
     const of = step === HAND ? null : shown[step],
       problem = problemOf(of?.problem ?? chosen.problem),
@@ -43,25 +40,46 @@ export default function (host, { meta }, context) {
       rung = of?.rung ?? fastest(us),
       rival = of?.rival ?? chosen.rival,
       seen = new Set(of?.seen ?? Object.keys(us)),
-      ladder = [...seen].filter(id => !isRival(id)),
-      phase = shown[step].phase,
-      before = PAIRS.includes(phase) ? ladder[ladder.indexOf(rung) - 1] : undefined,
-      rows = before ? [before, rung, rival] : phase === 'limit' ? [...LAST, rung, rival] : [rung, rival];
-    /** Next to the row before. Under the hand, next to the rival. */
+      { phase } = shown[step],
+      stairs = of ? steps : rungs.map(({ id }) => id).filter(id => id in us && !isRival(id)),
+      before = of && stairs[stairs.indexOf(rung) - 1];
+    /** Next to the stair before. Under the hand, next to the rival. */
     const factor = (/** @type {string} */ id) => {
-      const to = of ? ladder[ladder.indexOf(id) - 1] : rival;
+      const to = of ? stairs[stairs.indexOf(id) - 1] : rival;
       return to === undefined || to === id ? '' : against(us[id], us[to]);
     };
-    const versus = before && against(us[rung], us[rival]);
     return {
-      ...{ phase, problem, rung, rival, seen, factor, drawn: PAIRS.includes(phase) },
-      ...{ bars: [...new Set(rows)].filter(id => id in us), ladder: steps },
-      ratio:
-        phase === 'limit'
-          ? [`${Math.round((100 * us[rival]) / us[rung])}%`, words.limit, timeOf(us[rival])]
-          : ratioOf(rung, before ?? rival, us),
-      versus: versus ? filled(words.ours, { times: versus }) : '',
+      ...{ phase, problem, rung, rival, goal: GOAL, seen, stairs, factor },
+      ratio: ratioOf(phase, rung, rival, before, us),
     };
+  }
+  /** The number of a step, its words, and a line below it.
+   *  @returns {[string, string, string]} */
+  function ratioOf(
+    /** @type {string} */ phase,
+    /** @type {string} */ rung,
+    /** @type {string} */ rival,
+    /** @type {string | null | undefined} */ before,
+    /** @type {Record<string, number>} */ us,
+  ) {
+    const time = timeOf(us[rung]),
+      { saves } = /** @type {timing.Rung} */ (rungs.find(({ id }) => id === rung));
+    if (phase === 'begin') return [time, words.first, ''];
+    if (phase === 'limit')
+      return [
+        `${Math.round((100 * us[rival]) / us[rung])}%`,
+        words.limit,
+        `${time}, ${words.at_best} ${timeOf(us[rival])}`,
+      ];
+    if (phase === 'rung' && before)
+      return [`\u00d7 ${short(us[before] / us[rung], 3)}`, meta.saves[saves], `${timeOf(us[before])} \u2192 ${time}`];
+    const times = us[rung] / us[rival],
+      than = saidOf.get(rival) ?? '';
+    return [
+      `\u00d7 ${short(Math.max(times, 1 / times), 3)}`,
+      filled(times < 1 ? words.faster_than : words.long_as, { rival: than }),
+      `${saidOf.get(rung)} ${time}, ${than} ${timeOf(us[rival])}`,
+    ];
   }
   const isRival = (/** @type {string} */ id) => rungs.find(one => one.id === id)?.group === 'rivals';
   /** Our fastest row. */
@@ -91,12 +109,14 @@ export default function (host, { meta }, context) {
     idea.replaceChildren(
       ...(link && shown[clock.step].phase === 'rung' ? [`${words.idea} `, way(link, () => lead(link), {}, stop)] : []),
     );
-    controls.toggleAttribute('inert', clock.step !== HAND);
+    controls.style.display = clock.step === HAND ? '' : 'none';
     for (const one of lengths.children) one.setAttribute('aria-pressed', String(one.dataset.problem === problem.id));
     rival.replaceChildren(
       ...rungs
         .filter(({ id }) => id in problem.us)
-        .map(({ id, said }) => element('option', { value: id, selected: id === chosen.rival }, said)),
+        .map(({ id, said, short: name, group }) =>
+          element('option', { value: id, selected: id === chosen.rival }, group === 'rivals' ? name : said),
+        ),
     );
     rival.value = chosen.rival;
   }
@@ -112,6 +132,7 @@ export default function (host, { meta }, context) {
     if (!(chosen.rival in us)) chosen.rival = Object.keys(us).find(isRival) ?? Object.keys(us)[0];
     touched = true;
     speak();
+    glide.begin(STEP);
     view.draw();
   }
   const rival = element('select', { 'aria-label': 'rival' }),
@@ -127,29 +148,34 @@ export default function (host, { meta }, context) {
   rival.onchange = () => change({ rival: rival.value });
   const controls = element(
     'div',
-    { class: 'hands', role: 'group', 'aria-label': 'The ladder' },
+    { class: 'hands', role: 'group', 'aria-label': 'The staircase' },
     element('label', {}, `${words.of_rival} `, rival),
     element('span', { class: 'group' }, `${words.tokens} `, lengths),
   );
 
   // ---- the canvas and the clock ----
-  function arrive() {
+  const glide = makeGlide(() => view.draw());
+  function arrive(/** @type {string} */ why) {
     if (clock.step !== HAND) [chosen, touched] = [{ problem: start.problem, rival: start.rival }, false];
+    if (why === 'jump') glide.end();
+    else glide.begin(STEP);
     speak();
   }
+  /** @type {ReturnType<typeof handView>} */
   const view = handView(host, context, {
     frames: meta.frames,
     controls,
     foot: [idea, from],
-    heard: { step: arrive },
-    title: 'The ladder',
+    heard: { step: (/** @type {any} */ { detail }) => arrive(detail.why) },
+    ...{ end: glide.stop, title: 'The staircase', live: true },
     layout: (/** @type {any} */ given) => {
       size = given;
+      glide.end();
       font = getComputedStyle(host).getPropertyValue('--st-font').trim() || 'sans-serif';
       return Math.max(...shown.map((_, step) => rungsHeight(size, meta, now(step))));
     },
     marks(/** @type {{paint: Paint}} */ { paint }) {
-      return rungsMarks(size, meta, now(), paint, wide);
+      return glide.pass(rungsMarks(size, meta, now(), paint, wide));
     },
     label(/** @type {number} */ step) {
       const { problem, seen } = now(),

@@ -1,5 +1,6 @@
 // What a rung changes, as small drawings: before and now. Places only.
 import { COLOURS, rgb, blend } from '../core/paint.js';
+import { wrapped } from '../core/wrapped.js';
 
 /** @typedef {[number, number, number, number]} Rect */
 /** @typedef {[number, number, string][]} Track pieces of a line of time: its start and length, of 12, and its kind */
@@ -64,27 +65,32 @@ const HUES = [COLOURS.Q, COLOURS.K, COLOURS.V, COLOURS.O]; // of four banks
 const SCORES = [3, 4, 3.5, 5, 4.5, 9]; // of six tiles, of 10
 
 /**
- * Drawings with a caption each, under each other or next to each other.
+ * Drawings with a caption each, next to each other.
  * @param {import('../core/kinds.js').Marks} made
  * @param {number[]} panel its rectangle
  * @param {{kernel: string, now: boolean, text: string}[]} drawings
- * @param {{paint: Paint, px: number}} given px: of text
+ * @param {{paint: Paint, px: number, wide: import('./rungs_marks.js').Wide}} given px: of text
  */
-export function addChange(made, [left, top, width, height], drawings, { paint, px }) {
-  const beside = width > 1.9 * height && drawings.length > 1,
-    count = drawings.length,
-    w = beside ? (width - (count - 1) * px) / count : width,
-    h = beside ? height : height / count;
-  drawings.forEach(({ kernel, now, text }, n) => {
-    const x = left + (beside ? n * (w + px) : 0),
-      y = top + (beside ? 0 : n * h);
-    made.text(`change caption ${n}`, [x, y + 1.2 * px, w], text, { bold: now, size: px });
-    draw(made, [x, y + 1.7 * px, w, Math.min(h - 2.3 * px, 9 * px)], kernel, now, { paint, px });
+export function addChange(made, [left, top, width, height], drawings, { paint, px, wide }) {
+  // lines of time are long: under each other in a narrow panel
+  const under = drawings[0].kernel in TRACKS && width < 30 * px && height > 10 * px,
+    w = under ? width : (width - px) / 2,
+    captions = drawings.map(({ text, now }) => wrapped(text, w, 2, one => wide(one, now, px))),
+    from = (1.3 * Math.max(...captions.map(({ length }) => length)) + 0.6) * px,
+    h = Math.min((under ? height / 2 - 0.4 * px : height) - from, 11 * px);
+  drawings.forEach(({ kernel, now }, n) => {
+    const x = left + (under ? 0 : n * (w + px)),
+      y = top + (under ? (n * height) / 2 : 0);
+    captions[n].forEach((line, at) =>
+      made.text(`change ${kernel} ${n} caption ${at}`, [x, y + (1.1 + 1.3 * at) * px], line, { bold: now, size: px }),
+    );
+    draw(made, [x, y + from, w, h], kernel, now, { paint, px, wide });
   });
 }
 
-/** @type {(made: import('../core/kinds.js').Marks, area: Rect, kernel: string, now: boolean, given: {paint: Paint, px: number}) => void} */
-function draw(made, [x, y, w, h], kernel, now, { paint, px }) {
+/** @type {(made: import('../core/kinds.js').Marks, area: Rect, kernel: string, now: boolean,
+ *  given: {paint: Paint, px: number, wide: import('./rungs_marks.js').Wide}) => void} */
+function draw(made, [x, y, w, h], kernel, now, { paint, px, wide }) {
   const id = `change ${kernel} ${now}`,
     box = (/** @type {string} */ name, /** @type {number[]} */ rect, /** @type {string} */ fill, more = {}) =>
       made.rect(`${id} ${name}`, rect, { ...(fill ? { fill } : { stroke: paint.border }), ...more }),
@@ -108,12 +114,12 @@ function draw(made, [x, y, w, h], kernel, now, { paint, px }) {
   if (kernel in TRACKS) {
     const lines = TRACKS[kernel][now ? 'now' : 'before'],
       most = Math.max(TRACKS[kernel].now.length, TRACKS[kernel].before.length),
-      row = Math.min(h / most, 2.4 * px);
+      row = Math.min(h / most, 3.2 * px);
     lines.forEach((pieces, line) =>
       pieces.forEach(([from, long, kind], n) => {
         const rect = [x + (from * w) / 12, y + line * row, (long * w) / 12 - 2, row - 3];
         box(`${line} ${n}`, rect, PIECES[kind]);
-        if (row > 1.25 * px) inside(`${line} ${n}`, rect, kind);
+        if (row > 1.25 * px && wide(kind, false, px) < rect[2] - 2) inside(`${line} ${n}`, rect, kind);
       }),
     );
     return;
@@ -162,8 +168,37 @@ function draw(made, [x, y, w, h], kernel, now, { paint, px }) {
     box('kept', kept, COLOURS.P);
     inside('kept', kept, 'm, l');
   } else if (kernel === '02_tiled') sides(now ? 1 : 4, now ? 4 : 1.5, false);
-  else if (kernel === '09_wgmma') sides(now ? 1 : 6, now ? 4 : 1, now);
-  else if (kernel === '04_warp_rows') {
+  else if (kernel === '09_wgmma') {
+    // a tile comes by six requests or by one, and many small products or a large one use it
+    const tall = w < 1.6 * h,
+      [cells, arrows] = now ? [1, 1] : [4, 6],
+      [copyWide, copyHigh] = tall ? [w, 0.36 * h] : [0.5 * w, h],
+      side = tall ? Math.min(w, h - copyHigh - 0.6 * px) : Math.min(h, w - copyWide - 2 * px),
+      [left, top] = tall ? [x, y + copyHigh + 0.6 * px] : [x + copyWide + 1.5 * px, y],
+      cell = side / cells;
+    box('memory', [x, y, 0.3 * copyWide, copyHigh], blend(rgb(COLOURS.K), rgb(paint.background), 0.25));
+    for (let n = 0; n < arrows; n++) {
+      const at = y + ((n + 0.5) * copyHigh) / arrows;
+      arrow(
+        `arrow ${n}`,
+        [
+          [x + 0.3 * copyWide + 3, at],
+          [x + 0.7 * copyWide - 3, at],
+        ],
+        now ? 4 : 1,
+      );
+    }
+    box('tile', [x + 0.7 * copyWide, y, 0.3 * copyWide, copyHigh], COLOURS.K);
+    if (now && 0.3 * copyWide > 1.2 * wide('tile', false, px))
+      inside('tile', [x + 0.7 * copyWide, y, 0.3 * copyWide, copyHigh], 'tile');
+    for (let n = 0; n < cells * cells; n++)
+      box(
+        `product ${n}`,
+        [left + (n % cells) * cell, top + Math.floor(n / cells) * cell, cell - 2, cell - 2],
+        COLOURS.S,
+      );
+    if (now && side > wide('product', false, px) + 8) inside('product', [left, top, side, side], 'product');
+  } else if (kernel === '04_warp_rows') {
     const wide = Math.min(w / 6, 3 * px);
     Array.from({ length: 4 }, (_, n) => {
       const bank = now ? n : 0,

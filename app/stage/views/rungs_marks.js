@@ -1,30 +1,19 @@
-// Our kernels and their rivals. A pair of bars of one linear scale is the picture of a step, above its drawings. Below, the
-// ladder: a column for each change, as high as its gain. Under the hand: the speeds of all kernels as bars. At the end: what
-// the stops saved. Places only.
+// A staircase of time on a log scale: each kernel is a stair, and its riser is as high as its gain, so gains that multiply
+// add up. A later stair rests on the gains before it, one layer each. Lines across are rivals. Places only.
 import { Marks } from '../core/kinds.js';
-import { filled } from '../core/follow.js';
-import { amount, blend, COLOURS, PALETTE, rgb, short } from '../core/paint.js';
+import { blend, rgb, short, smallText } from '../core/paint.js';
 import { wrapped } from '../core/wrapped.js';
 import { addChange } from './rungs_change.js';
+import { addEnd, endHeight, SAVED, timeOf } from './rungs_end.js';
 
 const NARROW = 600; // pixels
-const LEAST = 1.22; // em: a row of the list of speeds
-const TALLEST = 2.6;
-const STRIP = 8.4; // em: the ladder, at least
-const SHARE = 0.32; // of the height: the ladder where there is room
-const CHIP = 2.8; // em: a stop of the end
-const LINE = 1.6; // em: the same in a narrow picture, without its words
-const [QUEUES, PADDED] = ['02_tiled', '04_warp_rows'];
-/** @type {Record<string, string>} what a change saves -> its colour */
-const SAVED = { trips: COLOURS.read, waiting: PALETTE.wavefronts.conflict, work: COLOURS.S };
-
-/** @type {(us: number) => string} */
-export const timeOf = us =>
-  amount(us, [
-    [1e3, 'ms'],
-    [1, '\u00b5s'],
-  ]);
-
+const BASE = 1.2; // em: what the first kernel stands on
+const SPAN = 2.5; // the least factor of an axis, and that of the last stairs
+const CARD = 5; // stairs under the card of a change
+const EARLY = 7; // the same while these have no stairs yet
+const HEAD = 3.6; // em: a card over the stairs, without drawings
+const DRAWN = 12.5; // em: the same with drawings
+const LEAST = 13.8; // em: the stairs
 /** @typedef {{width: number, height: number, em: number}} Size */
 /** @typedef {(text: string, bold: boolean, px: number) => number} Wide */
 /**
@@ -32,273 +21,256 @@ export const timeOf = us =>
  * @property {string} phase
  * @property {timing.TimedProblem} problem
  * @property {string} rung
- * @property {string} rival
+ * @property {string} rival of the hand and of the limit
+ * @property {string} goal the rival that the stairs lead to
  * @property {Set<string>} seen
- * @property {string[]} ladder our kernels with a change, in their order
+ * @property {string[]} stairs our kernels, in their order
  * @property {(id: string) => string} factor words about the time of a row, or ""
- * @property {string[]} bars rows with a bar, the first one of what the second is compared with
- * @property {string[]} ratio a number and its words
- * @property {string} versus the step's time next to the rival's, in words
- * @property {boolean} drawn whether the change has drawings
+ * @property {[string, string, string]} ratio a number, its words, and a line below it
  */
+/** @typedef {(made: Marks, at: Size, meta: timing.RungsMeta, now: Now, paint: Paint, wide: Wide) => void} Adds */
+
+const isNarrow = (/** @type {number} */ width) => width < NARROW;
+const isDrawn = (/** @type {Now} */ { phase }) => phase === 'begin' || phase === 'rung';
+/** Whether the card is over the stairs, not in their empty corner. */
+const isAbove = (/** @type {number} */ width, /** @type {Now} */ now) => isNarrow(width) || now.phase === 'hand';
+/** The height of a card over the stairs. */
+const cardOf = (/** @type {number} */ width, /** @type {Now} */ now) =>
+  isNarrow(width) && (isDrawn(now) || now.phase === 'limit') ? DRAWN : HEAD;
 
 /**
  * The height that a step needs at least.
  * @param {Size} size @param {timing.RungsMeta} meta @param {Now} now
  */
 export function rungsHeight({ width, em }, meta, now) {
-  if (now.phase === 'hand') return (LEAST * Object.keys(now.problem.us).length + 2.2) * em;
-  if (now.phase !== 'end')
-    return (4.4 + 3.1 * now.bars.length + (now.phase === 'limit' ? 1.5 * (meta.notes.length + 1) : 0) + STRIP) * em;
-  const columns = columnsOf(width, em),
-    kinds = Object.keys(meta.saves),
-    rows = kinds.map(kind => Math.ceil(meta.ends.filter(({ saves }) => saves === kind).length / columns));
-  return (
-    ((width < NARROW ? 6.2 : 4.2) + 3.1 * kinds.length + rows.reduce((sum, one) => sum + one, 0) * chipOf(width)) * em
-  );
+  if (now.phase === 'end') return endHeight({ width, em }, meta, now.problem.us);
+  return ((isAbove(width, now) ? cardOf(width, now) : 0) + LEAST + 6) * em;
 }
-const chipOf = (/** @type {number} */ width) => (width < NARROW ? LINE : CHIP);
-/** Stops in a row of the end. */
-const columnsOf = (/** @type {number} */ width, /** @type {number} */ em) =>
-  Math.max(2, Math.min(5, Math.floor(width / (12.5 * em))));
 
 /** @param {Size} at @param {timing.RungsMeta} meta @param {Now} now @param {Paint} paint @param {Wide} wide */
 export function rungsMarks({ width, height: pane, em }, meta, now, paint, wide) {
   const at = { width, em, height: Math.max(pane, rungsHeight({ width, height: pane, em }, meta, now)) };
   const made = new Marks(at.em);
-  if (now.phase === 'hand') addSpeeds(made, at, meta, now, paint, wide);
-  else if (now.phase === 'end') addEnd(made, at, meta, now, paint, wide);
-  else {
-    addMain(made, at, meta, now, paint, wide);
-    addLadder(made, at, meta, now, paint, wide);
-  }
+  if (now.phase === 'end') addEnd(made, at, meta, now, paint, wide);
+  else addStairs(made, at, meta, now, paint, wide);
   return made.list;
 }
 
-/** @typedef {(made: Marks, at: Size, meta: timing.RungsMeta, now: Now, paint: Paint, wide: Wide) => void} Adds */
+const rowOf = (/** @type {timing.RungsMeta} */ meta, /** @type {string} */ id) =>
+  /** @type {timing.Rung} */ (meta.rungs.find(one => one.id === id));
 
-/** The ratio of a step, its times and the rival's as bars of one linear scale, and below them what the change is.
- *  @type {Adds} */
-function addMain(made, { width: w, height, em }, meta, now, paint, wide) {
+/** The stairs, the rivals' lines and the card. @type {Adds} */
+function addStairs(made, { width, height, em }, meta, now, paint, wide) {
   const { us } = now.problem,
-    narrow = w < NARROW,
-    size = (narrow ? 1 : 1.2) * em,
-    [times, does, than] = now.ratio,
-    big = 3.2 * em,
-    text = wide(times, true, big) + 0.7 * em,
-    most = Math.max(...now.bars.map(id => us[id])),
-    top = 4.2 * em,
-    ladder = stripOf(height, em),
-    h = height - ladder - top,
-    { id: kernel, change, saves } = /** @type {timing.Rung} */ (meta.rungs.find(({ id }) => id === now.rung)),
-    drawings = change.map((said, n) => ({ kernel, now: n === change.length - 1, text: said }));
-  // the cost that stays until the padded rows
-  if (kernel === QUEUES) drawings.push({ kernel: PADDED, now: false, text: meta.words.queue });
-  const notes = (now.phase === 'limit' ? meta.notes : []).flatMap(note =>
-      wrapped(note, w, 3, one => wide(one, false, em)),
+    narrow = isNarrow(width),
+    above = isAbove(width, now),
+    rivals = meta.rungs.filter(({ id, group }) => group === 'rivals' && now.seen.has(id) && id in us),
+    lined = [...rivals, ...(now.phase === 'hand' && !rivals.some(({ id }) => id === now.rival) ? [now.rival] : [])].map(
+      one => (typeof one === 'string' ? rowOf(meta, one) : one),
     ),
-    least = 3.1 * em * now.bars.length,
-    drawn = now.drawn && h - least > 7 * em,
-    step = drawn
-      ? Math.max(3.1 * em, Math.min(4.6 * em, (0.5 * h) / now.bars.length))
-      : Math.min(6.4 * em, (h - 1.5 * em * notes.length - 0.6 * em) / now.bars.length),
-    high = step - 1.9 * em;
-  made.text('ratio', [0, 3 * em], times, { bold: true, size: big });
-  made.text('ratio does', [text, 1.4 * em, w - text], does, { size });
-  made.text('ratio than', [text, 2.9 * em, w - text], than, { bold: true, size });
-  const tag = now.phase === 'rung' ? meta.saves[saves] : '',
-    long = tag ? wide(tag, true, size) + 2 * em : 0;
-  if (tag && text + wide(than, true, size) + long < w) {
-    made.rect('saves', [w - long, 0.7 * em, long, 2.3 * em], { fill: SAVED[saves], ease: 'both' });
-    made.text('saves is', [w - long / 2, 1.85 * em + 0.36 * size], tag, {
-      ...{ align: 'center', bold: true, fill: '#fff', size },
-    });
-  }
-  now.bars.forEach((id, n) => {
-    const y = top + n * step,
-      isNow = id === now.rung,
-      ours = meta.rungs.find(one => one.id === id),
-      more = id === now.rival && now.versus ? ` ${now.versus}` : '',
-      said = `${ours?.said}: ${timeOf(us[id])}`,
-      whole = [said + more, said].find(one => wide(one, isNow, em) < w) ?? said,
-      wanted = Math.max(2, (w * us[id]) / most);
-    made.text(`bar ${id} is`, [0, y + em, w], whole, { bold: isNow, ease: 'both' });
-    made.rect(`bar ${id}`, [0, y + 1.4 * em, wanted, high], {
-      ...{ ease: 'both', enter: { rect: [0, y + 1.4 * em, 0, high] }, fill: barFill(meta, id, isNow, paint) },
-    });
-  });
-  const from = top + now.bars.length * step + 0.5 * em;
-  notes.forEach((note, n) => made.text(`note ${n}`, [0, from + (0.6 + 1.4 * n) * em, w], note, {}));
-  if (drawn)
-    addChange(made, [0, from, w, height - ladder - from], narrow ? drawings.slice(0, 2) : drawings, {
-      ...{ paint, px: em },
-    });
-}
+    // ---- places ----
+    px = narrow ? em : smallText(em), // of names
+    left = narrow ? 0 : wide('\u00d7 100', false, px) + 0.8 * px,
+    right = narrow ? 0 : Math.max(...lined.map(one => wide(one.short, true, px))) + 0.7 * px,
+    zoomed = now.phase === 'limit',
+    all = [...now.stairs, ...lined.map(({ id }) => id)].map(id => us[id]),
+    fast = Math.min(...all),
+    slow = zoomed ? SPAN * fast : Math.max(...all, SPAN * fast),
+    columns = now.stairs.filter(id => us[id] < slow || !zoomed),
+    each = (width - left - right) / columns.length,
+    names = columns.map(id => rowOf(meta, id).short),
+    fits = names.every(name => wide(name, true, px) < each - 2),
+    foot = height - (fits || narrow ? 1.5 : 2.8) * px - 2,
+    top = (above ? cardOf(width, now) * em : 0) + (narrow ? 1.6 : 1.2) * em,
+    base = zoomed ? 0 : BASE * em,
+    level = (/** @type {number} */ time) =>
+      foot - Math.max(0, base + ((foot - base - top) * Math.log(slow / time)) / Math.log(slow / fast)),
+    first = us[now.stairs[0]],
+    dim = blend(rgb(paint.text), rgb(paint.background), 0.72),
+    faint = blend(rgb(paint.text), rgb(paint.background), 0.14),
+    pale = blend(rgb(paint.text), rgb(paint.background), 0.06);
+  const xOf = (/** @type {number} */ n) => Math.round(left + n * each),
+    wideOf = (/** @type {number} */ n) => xOf(n + 1) - xOf(n) - (narrow ? 1 : 2);
 
-/** @type {(meta: timing.RungsMeta, id: string, strong: boolean, paint: Paint) => string} */
-function barFill(meta, id, strong, paint) {
-  const rival = meta.rungs.find(one => one.id === id)?.group === 'rivals',
-    back = rgb(paint.background);
-  return rival ? blend(rgb(paint.text), back, strong ? 0.75 : 0.5) : blend(rgb(COLOURS.Q), back, strong ? 1 : 0.6);
-}
-
-/** The height of the ladder. */
-const stripOf = (/** @type {number} */ height, /** @type {number} */ em) => Math.max(STRIP * em, SHARE * height);
-
-/** A column for each change, as high as its gain. @type {Adds} */
-function addLadder(made, { width, height, em }, meta, now, paint, wide) {
-  const { us } = now.problem,
-    changes = now.ladder.slice(1),
-    gains = changes.map((id, n) => us[now.ladder[n]] / us[id]),
-    narrow = width < NARROW,
-    each = width / changes.length,
-    px = narrow ? 0.92 * em : em,
-    foot = height - 1.6 * em,
-    strip = stripOf(height, em),
-    top = height - strip + 2.8 * em,
-    tall = foot - top,
-    most = Math.max(...gains),
-    title = [meta.words.ladder, meta.words.ladder_short].find(one => wide(one, true, em) < 0.6 * width) ?? '';
-  made.text('ladder', [0, height - strip + 1.2 * em], title, { bold: true });
-  // what a colour is
-  if (!narrow) {
-    let x = width;
-    for (const [kind, said] of Object.entries(meta.saves).reverse()) {
-      x -= wide(said, false, em) + 1.7 * em;
-      made.rect(`kind ${kind}`, [x, height - strip + 0.4 * em, 0.9 * em, 0.9 * em], { fill: SAVED[kind] });
-      made.text(`kind ${kind} is`, [x + 1.2 * em, height - strip + 1.2 * em], said);
+  // ---- the scale ----
+  if (!narrow)
+    for (let times = 1; first / times > fast * 0.98; times *= 10) {
+      const y = level(first / times);
+      if (y > foot - 1) continue;
+      made.rect(`scale ${times}`, [left, y, width - left - right, 1], { fill: faint, ease: 'both' });
+      made.text(`scale ${times} is`, [left - 0.6 * px, y + 0.35 * px], `\u00d7 ${times}`, {
+        ...{ align: 'right', fill: dim, size: px, ease: 'both' },
+      });
     }
+
+  // ---- the even path, to guess from ----
+  if (now.phase === 'begin') {
+    const rise = (level(first) - level(us[now.goal])) / (columns.length - 1);
+    columns.slice(1).forEach((id, n) => {
+      const [x, w, y] = [xOf(n + 1), wideOf(n + 1), level(first) - (n + 1) * rise],
+        leave = { rect: [x, foot, w, 0], alpha: 0 };
+      made.rect(`even ${id} body`, [x, y, w, foot - y], { fill: pale, leave });
+      made.rect(`even ${id}`, [x, y, w, rise], { stroke: dim, dash: [4, 4], leave });
+    });
+    const end = narrow ? width - 0.4 * em : xOf(columns.length - 1) + 0.5 * each - 0.8 * em;
+    made.text('even', [end, foot - base - 0.6 * em], meta.words.even, { align: 'right', fill: dim, size: px });
   }
-  made.rect('ladder foot', [0, foot, width, 1], { fill: paint.text });
-  changes.forEach((id, n) => {
-    const x = n * each,
-      one = /** @type {timing.Rung} */ (meta.rungs.find(rung => rung.id === id)),
-      seen = now.seen.has(id),
+
+  // ---- the stairs ----
+  columns.forEach((id, n) => {
+    const seen = now.seen.has(id),
       isNow = id === now.rung,
-      high = (tall * gains[n]) / most,
-      name = narrow ? `${n + 1}` : one.short;
-    made.text(`ladder ${id} name`, [x + each / 2, height - 0.35 * em, each - 4], name, {
-      ...{ align: 'center', bold: isNow, alpha: seen ? 1 : 0.75, size: px },
-    });
-    made.add(`ladder ${id} area`, 'area', [x, top - 1.2 * em, each, tall + 2.8 * em], {
-      datum: { row: id },
-      tip: seen ? `${id}: ${one.said}\n${timeOf(us[id])}, ${now.factor(id)}` : `${id}: ${one.said}`,
-    });
-    if (!seen) {
-      made.rect(`ladder ${id} slot`, [x + 0.14 * each, foot - tall / most, 0.72 * each, tall / most], {
-        ...{ stroke: paint.border, dash: [3, 3] },
+      one = rowOf(meta, id),
+      x = xOf(n),
+      w = wideOf(n),
+      y = level(us[id]),
+      place = now.stairs.indexOf(id),
+      before = us[now.stairs[place - 1]];
+    if (!narrow || (isNow && now.phase !== 'begin')) {
+      const half = wide(one.short, isNow, px) / 2,
+        middle = Math.max(half, Math.min(width - half, x + w / 2));
+      made.text(`stair ${id} name`, [middle, foot + (fits || narrow || n % 2 ? 1.3 : 2.5) * px], one.short, {
+        ...{ align: 'center', bold: isNow, fill: seen ? paint.text : dim, size: px, ease: 'both' },
       });
-      return;
     }
-    made.rect(`ladder ${id}`, [x + 0.14 * each, foot - high, 0.72 * each, high], {
-      ...{ fill: blend(rgb(SAVED[one.saves]), rgb(paint.background), isNow || now.phase !== 'rung' ? 1 : 0.6) },
-      ...{ ease: 'both', enter: { rect: [x + 0.14 * each, foot, 0.72 * each, 0] } },
-    });
-    if (isNow)
-      made.rect('ladder now', [x + 0.14 * each - 3, foot - high - 3, 0.72 * each + 6, high + 6], {
-        ...{ stroke: paint.text, width: 2, ease: 'both' },
+    if (!seen) return;
+    let from = Math.max(level(first), y);
+    const layer = (
+      /** @type {string} */ of,
+      /** @type {number} */ low,
+      /** @type {number} */ high,
+      /** @type {string} */ fill,
+    ) =>
+      made.rect(`stair ${id} ${of}`, [x, high, w, low - high], {
+        ...{ fill, ease: 'both', enter: { rect: [x, low, w, 0] }, leave: { alpha: 0 } },
+        span: of === id ? [0.3, 1] : [0, 0.5],
       });
-    made.text(`ladder ${id} gain`, [x + each / 2, foot - high - 0.5 * em, each - 2], `\u00d7 ${short(gains[n], 3)}`, {
-      ...{ align: 'center', bold: isNow, size: px },
-    });
-  });
-}
-
-/** All kernels of a problem, the slowest first: as fast as their bars are long, next to a rival. @type {Adds} */
-function addSpeeds(made, { width, height, em }, meta, now, paint, wide) {
-  const { us } = now.problem,
-    rows = meta.rungs.filter(({ id }) => id in us).sort((a, b) => us[b.id] - us[a.id]),
-    narrow = width < NARROW,
-    head = 2 * em,
-    row = Math.max(LEAST * em, Math.min(TALLEST * em, (height - head) / rows.length)),
-    px = Math.max(12, Math.min(1.1 * em, 0.62 * row)),
-    left = Math.min(0.44 * width, Math.max(...rows.map(({ said }) => wide(said, true, px))) + 0.8 * em),
-    right = wide(narrow ? '88.8 ms' : '88.8 ms, 88.8 times as long', true, px) + em,
-    fastest = Math.min(...rows.map(({ id }) => us[id])),
-    room = width - left - right,
-    long = (/** @type {string} */ id) => (room * fastest) / us[id],
-    at = rows.findIndex(({ id }) => id === now.rival),
-    title = filled(meta.words.speed, { rival: meta.rungs.find(({ id }) => id === now.rival)?.said ?? '' });
-  made.text('speeds', [0, 1.2 * em, width], title, { bold: true });
-  rows.forEach(({ id, said, group }, n) => {
-    const y = head + n * row,
-      base = y + row / 2 + 0.36 * px,
-      strong = id === now.rung || id === now.rival,
-      text = [timeOf(us[id]), ...(narrow || !now.factor(id) ? [] : [now.factor(id)])].join(', ');
-    made.text(`speed ${id} name`, [0, base, left - 0.5 * em], said, { bold: strong, size: px, ease: 'both' });
-    made.rect(`speed ${id}`, [left, y + 0.12 * row, Math.max(2, long(id)), 0.76 * row], {
-      ...{ fill: barFill(meta, id, strong, paint), ease: 'both' },
-    });
-    made.text(`speed ${id} is`, [left + long(id) + 0.5 * em, base], text, { bold: strong, size: px, ease: 'both' });
-    made.add(`speed ${id} area`, 'area', [0, y, width, row], {
+    layer('first', foot, from, blend(rgb(paint.text), rgb(paint.background), 0.22));
+    let riser = 0;
+    for (let k = 1; k <= place; k++) {
+      const of = now.stairs[k],
+        high = Math.max(y, Math.min(from, level(us[of]))),
+        strong = k < place ? 0.26 : isNow || now.phase !== 'rung' ? 1 : 0.86;
+      if (from - high > 0.05)
+        layer(of, from, high, blend(rgb(SAVED[rowOf(meta, of).saves] ?? dim), rgb(paint.background), strong));
+      riser = from - high;
+      from = high;
+    }
+    made.add(`stair ${id} area`, 'area', [x, y - 1.6 * em, w, foot - y + 1.6 * em], {
       datum: { row: id },
-      tip: `${group === 'rivals' ? '' : `${id}: `}${said}\n${timeOf(us[id])}${now.factor(id) ? `, ${now.factor(id)}` : ''}`,
+      tip: `${id}: ${one.said}\n${[timeOf(us[id]), now.factor(id)].filter(Boolean).join(', ')}`,
+    });
+    if (y >= foot || (narrow && !isNow)) return;
+    // in the riser, below a thin one, or over a low stair
+    const said = before ? `\u00d7 ${short(before / us[id], 3)}` : timeOf(us[id]),
+      size = isNow ? 1.15 * em : em,
+      inside = before && riser > 1.7 * size,
+      over = !inside && foot - y < riser + 1.9 * size,
+      half = wide(said, isNow, size) / 2,
+      middle = Math.max(left + half, Math.min(width - right - half, x + w / 2)),
+      at = inside ? y + riser / 2 + 0.35 * size : over ? y - 0.4 * size : y + riser + 1.1 * size;
+    if (2 * half < w + (narrow ? 0 : 8))
+      made.text(`stair ${id} gain`, [middle, at], said, {
+        ...{ align: 'center', bold: isNow || inside, size, ease: 'both', span: [0.5, 1] },
+        fill: inside ? '#fff' : paint.text,
+      });
+  });
+
+  // ---- the rivals ----
+  const places = lined.map(one => ({ ...one, y: level(us[one.id]) })).filter(({ y }) => y < foot - 0.5 * em);
+  places.sort((a, b) => a.y - b.y);
+  const isStrong = (/** @type {string} */ id) => id === (now.phase === 'hand' || zoomed ? now.rival : now.goal),
+    main = places.find(({ id }) => isStrong(id))?.y ?? -Infinity;
+  let under = 0; // the end of the label above
+  places.forEach(({ id, short: name, said, y }, n) => {
+    const strong = isStrong(id),
+      fill = strong ? paint.text : dim,
+      isNear = [places[n - 1], places[n + 1]].some(other => other && Math.abs(other.y - y) < 2.7 * px),
+      time = timeOf(us[id]),
+      more = { bold: strong, fill, size: px, ease: 'both' };
+    made.add(`rival ${id}`, 'line', [left, y, width - left - right, 0], {
+      ...{ stroke: fill, width: strong ? 2.5 : 1, dash: strong ? undefined : [6, 4], ease: 'both' },
+    });
+    if (narrow) {
+      // at the left, where the stairs are low, and never on another name
+      const free = places.every(other => other.id === id || Math.abs(other.y - y) > 1.4 * px || other.y > y);
+      if (strong || (free && y < level(us[columns[0]]) && Math.abs(y - main) > 1.4 * px))
+        made.text(`rival ${id} is`, [0, y - 0.35 * px], `${name} ${time}`, more);
+    } else {
+      const both = `${name} ${time}`,
+        lines = !isNear ? [name, time] : [wide(both, strong, px) < right - 0.6 * px ? both : name],
+        from = Math.max(under, y - 0.65 * lines.length * px);
+      lines.forEach((line, at) =>
+        made.text(`rival ${id} ${at}`, [width - right + 0.6 * px, from + (1.3 * at + 1) * px], line, more),
+      );
+      under = from + 1.3 * lines.length * px;
+    }
+    made.add(`rival ${id} area`, 'area', [narrow ? 0 : width - right, y - 1.3 * em, right || width / 2, 2.6 * em], {
+      datum: { row: id },
+      tip: `${said}\n${[time, now.factor(id)].filter(Boolean).join(', ')}`,
     });
   });
-  made.rect('speed line', [left + long(now.rival) - 1, head + row * at, 2, row * (rows.length - at)], {
-    fill: paint.text,
-    ease: 'both',
-  });
+
+  // ---- the way that is left ----
+  const here = columns.indexOf(now.rung),
+    tread = level(us[now.rung]),
+    to = isDrawn(now) ? now.goal : now.rival,
+    gap = tread - level(us[to]);
+  if (isDrawn(now) && gap > 4.6 * em && !narrow) {
+    const freeOf = (/** @type {number} */ y) =>
+        Math.min(2.6 * em, ...[...places, { y: tread }].map(one => Math.abs(one.y - (y + 0.1 * em)))),
+      x = xOf(columns.length - 1) + 0.5 * each,
+      rest = `\u00d7 ${short(us[now.rung] / us[to], 3)}`,
+      // the place that is farthest from all lines
+      middle = [0.25, 0.35, 0.45, 0.55, 0.65]
+        .map(share => tread - share * gap)
+        .reduce((best, y) => (freeOf(y) > freeOf(best) + 1 ? y : best));
+    made.rect('way foot', [xOf(here), tread, x - xOf(here), 1.5], { fill: dim, ease: 'both' });
+    made.add('way', 'way', null, {
+      points: [
+        [x, tread],
+        [x, tread - gap + 3],
+      ],
+      ...{ stroke: paint.text, width: 2.5, head: 6, ease: 'both' },
+    });
+    made.text('way is', [x - 0.8 * em, middle], rest, { align: 'right', bold: true, size: 1.7 * em, ease: 'both' });
+    made.text('way to', [x - 0.8 * em, middle + 1.4 * em], meta.words.left, { align: 'right', ease: 'both' });
+  }
+  if (!isDrawn(now) && Math.abs(gap) > 2) {
+    const w = Math.min(wideOf(here), 0.9 * em),
+      x = xOf(here) + wideOf(here) - w - 2,
+      high = Math.min(tread, tread - gap);
+    made.add('gap', 'hatch', [x, high, w, Math.abs(gap)], { stroke: paint.text, gap: 5, ease: 'both' });
+    made.rect('gap edge', [x, high, w, Math.abs(gap)], { stroke: paint.text, width: 1.5, ease: 'both' });
+  }
+
+  // ---- the card ----
+  if (above) return addCard(made, [0, 0, width, cardOf(width, now) * em], meta, now, paint, wide, em);
+  const count = zoomed ? 2 : now.phase === 'rung' && here < CARD ? EARLY : CARD,
+    most = Math.min(...(zoomed ? columns.slice(0, count) : now.stairs.slice(0, CARD)).map(id => level(us[id])));
+  addCard(made, [left, 0, count * each - 0.9 * em, most - 0.6 * em], meta, now, paint, wide, em);
 }
 
-/** What the stops saved: for each kind, the product of its gains as a bar, and its stops. @type {Adds} */
-function addEnd(made, { width, height, em }, meta, now, paint, wide) {
-  const { us } = now.problem,
-    gain = (/** @type {string} */ id) => us[now.ladder[now.ladder.indexOf(id) - 1]] / us[id],
-    product = (/** @type {string[]} */ ids) => ids.reduce((all, id) => all * gain(id), 1),
-    kinds = Object.keys(meta.saves).map(kind => {
-      const stops = meta.ends.filter(({ saves }) => saves === kind);
-      return { kind, stops, times: product(stops.flatMap(({ rungs }) => rungs)) };
-    }),
-    columns = columnsOf(width, em),
-    chip = chipOf(width),
-    rows = kinds.map(({ stops }) => Math.ceil(stops.length / columns)),
-    spare = height - rungsHeight({ width, height, em }, meta, now),
-    more = Math.max(0, Math.min(1.6 * em, spare / (rows.reduce((sum, one) => sum + one, 0) + kinds.length))),
-    each = width / columns,
-    size = 1.35 * em,
-    named = Math.max(...kinds.map(({ kind }) => wide(meta.saves[kind], true, size))) + em,
-    room = width - named - wide('\u00d7 88.8', true, size) - em,
-    most = Math.max(...kinds.map(({ times }) => times)),
-    [first, last] = [now.ladder[0], now.ladder[now.ladder.length - 1]],
-    whole = filled(meta.words.whole, {
-      ...{ before: timeOf(us[first]), after: timeOf(us[last]), times: short(us[first] / us[last], 3) },
-      factors: kinds.map(({ times }) => `\u00d7 ${short(times, 3)}`).join(' '),
-    });
-  let y = 0.2 * em;
-  kinds.forEach(({ kind, stops, times }, k) => {
-    const high = 1.8 * em + more,
-      long = (room * times) / most;
-    made.text(`end ${kind}`, [0, y + high / 2 + 0.36 * size], meta.saves[kind], { bold: true, size });
-    made.rect(`end ${kind} bar`, [named, y, long, high], {
-      ...{ fill: SAVED[kind], ease: 'both', enter: { rect: [named, y, 0, high] }, span: [0.25 * k, 0.5 + 0.25 * k] },
-    });
-    made.text(`end ${kind} times`, [named + long + 0.5 * em, y + high / 2 + 0.36 * size], `\u00d7 ${short(times, 3)}`, {
-      ...{ bold: true, size },
-    });
-    y += high + 0.4 * em;
-    stops.forEach(({ stop, said, rungs }, n) => {
-      const x = (n % columns) * each,
-        top = y + Math.floor(n / columns) * (chip * em + more) + 0.5 * more,
-        factor = rungs.length ? ` \u00d7 ${short(product(rungs), 3)}` : '';
-      made.rect(`end ${kind} ${stop} mark`, [x, top + 0.15 * em, 0.3 * em, (chip - 0.6) * em], { fill: SAVED[kind] });
-      made.text(`end ${kind} ${stop}`, [x + 0.8 * em, top + 1.05 * em, each - 1.2 * em], `${stop}${factor}`, {
-        bold: true,
-      });
-      if (chip > LINE) made.text(`end ${kind} ${stop} is`, [x + 0.8 * em, top + 2.35 * em, each - 1.2 * em], said);
-      made.add(`end ${kind} ${stop} area`, 'area', [x, top, each - 0.3 * em, (chip - 0.3) * em], {
-        datum: { stop },
-        tip: [`${stop}: ${said}`, ...rungs.map(id => `${id}: \u00d7 ${short(gain(id), 3)}`)].join('\n'),
-      });
-    });
-    y += rows[k] * (chip * em + more) + 0.9 * em;
-  });
-  for (const [id, text, bold, px] of /** @type {[string, string, boolean, number][]} */ ([
-    ['end whole', whole, true, 1.2 * em],
-    ['end order', meta.words.order, false, em],
-  ]))
-    wrapped(text, width, 2, one => wide(one, bold, px)).forEach((line, n) => {
-      y += 1.2 * px;
-      made.text(`${id} ${n}`, [0, y, width], line, { bold, size: px });
-    });
+/**
+ * The number of a step, its words, and what the change is.
+ * @param {Marks} made @param {[number, number, number, number]} area @param {timing.RungsMeta} meta @param {Now} now
+ * @param {Paint} paint @param {Wide} wide @param {number} em
+ */
+function addCard(made, [x, y, w, h], meta, now, paint, wide, em) {
+  const [number, does, below] = now.ratio,
+    { id: kernel, change, saves } = rowOf(meta, now.rung),
+    fill = now.phase === 'rung' ? SAVED[saves] : paint.text,
+    big = Math.min(3.2 * em, (3.2 * em * 0.62 * w) / wide(number, true, 3.2 * em)),
+    after = x + wide(number, true, big) + 0.7 * em,
+    narrow = x + w - after < wide(does, true, 1.15 * em);
+  made.rect('card', [x, y, w + 0.4 * em, h], { fill: paint.background });
+  made.text('number', [x, y + 2.7 * em], number, { bold: true, fill, size: big, ease: 'both' });
+  made.text('does', [after, y + 1.35 * em, narrow ? x + w - after : 0], does, { bold: true, fill, size: 1.15 * em });
+  made.text('below', [after, y + 2.75 * em, x + w - after], below);
+  const notes =
+    now.phase === 'limit' ? meta.notes.flatMap(note => wrapped(note, w, 3, one => wide(one, false, em))) : [];
+  notes.forEach((note, n) => made.text(`note ${n}`, [x, y + (4.6 + 1.4 * n) * em], note, {}));
+  if (!isDrawn(now)) return;
+  const drawings = change.map((text, n) => ({ kernel, now: n === change.length - 1, text }));
+  addChange(made, [x, y + 3.7 * em, w, h - 3.9 * em], drawings, { paint, px: em, wide });
 }

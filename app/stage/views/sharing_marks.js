@@ -1,6 +1,7 @@
 // The picture of shared KV heads, as marks. A column of memory is one KV head. It is under its query heads, and the
-// columns that it leaves free hold the KV heads of other requests. Two steps look at one group alone: the blocks that
-// read its KV head, each by a way of its own. Below: what sharing saves, and what it does not.
+// columns that it leaves free hold the KV heads of other requests. Two steps look at one group alone: its blocks without
+// sharing, with sharing, and one block for all, each with the bytes that it asks for. Below: what sharing saves, and what
+// it does not.
 import { filled } from '../core/follow.js';
 import { Marks } from '../core/kinds.js';
 import { amount, blend, COLOURS, number, PALETTE, rgb, short } from '../core/paint.js';
@@ -17,8 +18,8 @@ const UNITS = [
 const LINES = [
   ['held', 'products'],
   ['held', 'products'],
-  ['asked'],
-  ['asked', 'once', 'time'],
+  [],
+  ['full', 'time'],
   ['held', 'products', 'asked', 'once', 'time'],
 ];
 const [ASKS, ONCE] = [2, 3]; // the steps with one group alone
@@ -27,8 +28,9 @@ const LATER = [0.3, 0.8], // what changes its size
 const GOES = [0, 0.1]; // what leaves is gone before anything else moves
 
 /** @param {{width: number, height: number, em: number}} size of the pane @param {number} heads */
-export function sharingLayout({ width, height, em }, heads) {
-  const narrow = width < 46 * em,
+export function sharingLayout({ width: pane, height, em }, heads) {
+  const narrow = pane < 46 * em,
+    width = pane - (narrow ? 0 : 0.8 * em), // a gap before the Guide's card
     query = { y: 1.6 * em, h: 1.9 * em },
     links = Math.max(2.4 * em, Math.min(4 * em, 0.09 * height)),
     line = (narrow ? 2.7 : 2.1) * em, // of what is saved, or not
@@ -55,7 +57,7 @@ export function sharingMarks(at, { meta, step, kv, head }, paint) {
     most = bytesOf(meta, heads).held,
     size = Math.min(em, Math.max(12, 0.55 * pitch)),
     labelled = pitch > 1.5 * em,
-    lines = ledger(meta, sizes, kv).filter(({ id }) => LINES[step].includes(id)),
+    lines = ledger(meta, sizes, kv, step === ONCE).filter(({ id }) => LINES[step].includes(id)),
     high = at.memoryOf(lines.length),
     alone = step === ASKS || step === ONCE,
     before = LINES[step - 1] ?? [],
@@ -66,7 +68,7 @@ export function sharingMarks(at, { meta, step, kv, head }, paint) {
           at,
           line,
           top + high + 2.4 * em + n * at.line,
-          { shares: step > 0, fresh: !before.includes(line.id) },
+          { shares: step > 0 && line.id !== 'full', fresh: !before.includes(line.id) },
           paint,
         ),
       ),
@@ -74,8 +76,8 @@ export function sharingMarks(at, { meta, step, kv, head }, paint) {
     columnOf = (/** @type {number} */ request, /** @type {number} */ store) =>
       store * group + (request === 0 ? middle : request <= middle ? request - 1 : request);
   if (alone) {
-    const group = { step, group: sizes.group, high: top + high + 1.6 * em, column: columnOf(0, 0) };
-    blocks(made, at, group, paint);
+    const bottom = top + high + (lines.length ? 1.4 : 2.2) * em;
+    blocks(made, at, { step, kv, heads, high: bottom, column: columnOf(0, 0), sizes }, paint);
     list();
     return made.list;
   }
@@ -145,83 +147,105 @@ export function sharingMarks(at, { meta, step, kv, head }, paint) {
       });
     }
   const room = amount(most, UNITS, 3),
-    others = group === 2 ? '2: another request' : `2 to ${group}: other requests`,
-    fits = group === 1 ? 'one request fits' : `${group} requests fit`;
-  made.text(
-    `memory ${group}`,
-    [0, top + high + 1.2 * em],
-    narrow
-      ? `Memory, ${room}: ${fits}`
-      : `Memory, ${room}: ${fits}, of ${number(tokens)} tokens${group > 1 ? `. ${others}` : ''}`,
-    { bold: true, out: GOES, span: LATER, ease: 'both' },
-  );
+    others = group === 1 ? '' : group === 2 ? '. 2: another request' : `. 2 to ${group}: other requests`,
+    fits = group === 1 ? 'one request fits' : `${group} requests fit`,
+    comes = { out: GOES, span: LATER, ease: 'both' };
+  made.text(`memory ${group}`, [0, top + high + 1.35 * em], `${narrow ? 'Memory' : 'In memory'}, ${room}: ${fits}`, {
+    ...{ bold: true, size: (narrow ? 1 : 1.3) * em, ...comes },
+  });
+  if (!narrow)
+    made.text(`requests ${group}`, [at.width - 1, top + high + 1.35 * em], `${number(tokens)} tokens each${others}`, {
+      ...{ align: 'right', ...comes },
+    });
   list();
   return made.list;
 }
 
-/** The blocks that read one KV head: V1's, one for each query head, and then one for all of them. A way from memory is
- *  as wide as all that it brings. */
-/** @type {(made: Marks, at: ReturnType<typeof sharingLayout>, now: {step: number, group: number, high: number,
- *   column: number}, paint: Paint) => void} */
-function blocks(made, at, { step, group, high, column }, paint) {
+/** The blocks of one group: V1's without sharing, V1's with it, and one for all. A way from memory is as wide as all that
+ *  it brings. Below each: what the blocks of all groups ask for. */
+/** @type {(made: Marks, at: ReturnType<typeof sharingLayout>, now: {step: number, kv: number, heads: number, high: number,
+ *   column: number, sizes: ReturnType<typeof bytesOf>}, paint: Paint) => void} */
+function blocks(made, at, { step, kv, heads, high, column, sizes: { held, asked, group } }, paint) {
   const { em, width, narrow } = at,
-    both = step === ONCE,
-    gap = (narrow ? 1 : 2) * em,
-    wide = (width - gap) / 2;
-  readers(made, at, {
-    ...{ id: 'V1', blocks: group, group, column, rect: both ? [0, 0, wide, high] : [0, 0, width - 2, high] },
-    ...{
-      title: narrow ? 'V1: a block a head' : 'V1: a block for each query head',
-      says: `K and V: asked for ${group} times`,
+    gap = (narrow ? 1 : 1.6) * em,
+    heading = (/** @type {string} */ kernel, /** @type {number} */ of) =>
+      narrow ? `${kernel}: ${of} KV` : `${kernel}: ${of} KV heads`,
+    none = { id: 'own', blocks: group, own: true, title: heading('V1', heads), span: [0.3, 0.6], late: [0.5, 0.8] },
+    some = { id: 'V1', blocks: group, own: false, title: heading('V1', kv), span: [0, 0.5], late: [0.5, 0.8] },
+    all = {
+      id: 'group',
+      blocks: 1,
+      own: false,
+      title: narrow ? 'a block a group' : 'One block a group',
+      span: [0.3, 0.6],
+      late: [0.6, 0.9],
     },
-    ...{ paint, span: [0, 0.5], late: [0.5, 0.8], fill: PALETTE.wrong },
-  });
-  if (both)
-    readers(made, at, {
-      ...{ id: 'group', blocks: 1, group, column, rect: [wide + gap, 0, wide - 2, high] },
-      ...{
-        title: narrow ? 'One block a group' : 'One block for the whole group',
-        says: 'K and V: asked for once',
-        paint,
-        span: [0.3, 0.6],
-        late: [0.6, 0.9],
+    less = `${amount(held, UNITS, 3)}, ÷ ${group}`,
+    shown = [
+      { ...none, says: `${group} KV heads, each asked for once`, has: amount(asked, UNITS, 3), fill: paint.text },
+      {
+        ...{ ...some, says: `1 KV head, asked for ${group} times`, has: `${amount(asked, UNITS, 3)}, the same` },
+        fill: PALETTE.wrong,
       },
-      fill: paint.primary,
-    });
+      { ...all, says: '1 KV head, asked for once', has: less, fill: paint.primary },
+    ].slice(narrow && step === ONCE ? 1 : 0, step === ONCE ? 3 : 2),
+    wide = (width - 2 - gap * (shown.length - 1)) / shown.length;
+  shown.forEach((one, n) =>
+    readers(made, at, { ...one, group, column, rect: [n * (wide + gap), 0, wide, high - 1.6 * em], paint }),
+  );
+  const asks = narrow ? 'by all heads, for a new token' : 'What all query heads ask for, for one new token';
+  made.text('asks are', [0, high - 0.2 * em], asks, { out: GOES, span: [0.7, 0.9] });
 }
 
-/** @type {(made: Marks, at: ReturnType<typeof sharingLayout>, now: {id: string, blocks: number, group: number,
- *   column: number, rect: number[], title: string, says: string, fill: string, span: number[], late: number[],
- *   paint: Paint}) => void} */
-function readers(made, { em, narrow }, { id, blocks, group, column, rect, title, says, fill, span, late, paint }) {
+/** @type {(made: Marks, at: ReturnType<typeof sharingLayout>, now: {id: string, blocks: number, own: boolean, group: number,
+ *   column: number, rect: number[], title: string, says: string, has: string, fill: string, span: number[],
+ *   late: number[], paint: Paint}) => void} */
+function readers(
+  made,
+  { em, narrow },
+  { id, blocks, own, group, column, rect, title, says, has, fill, span, late, paint },
+) {
   const [left, top, wide, high] = rect,
     first = id === 'V1', // its heads and its KV head come from the picture of the whole memory
     small = Math.max(12, 0.9 * em),
     pitch = wide / group,
-    pad = (narrow ? 0.3 : 0.6) * em,
+    pad = (pitch < 5 * em ? 0.3 : 0.6) * em,
     tile = { w: pitch - 2 * pad - 4, h: 2.4 * em },
     chip = { y: top + 3.4 * em, h: 2 * em },
     copy = chip.y + chip.h + (blocks > 1 ? 0.5 : 1.5) * em,
     box = { y: top + 1.7 * em, h: chip.h + 7.6 * em - 1.7 * em },
-    store = { y: top + high - 4.6 * em, h: 2.4 * em },
-    size = (narrow ? 1 : 1.5) * em,
+    size = (narrow ? 1.15 : 1.6) * em,
+    end = top + high - size, // of the texts
+    store = { y: end - (narrow ? 3.9 : 4.6) * em, h: 2.4 * em },
     comes = { out: GOES, span: late, ease: 'both' },
     centre = left + wide / 2,
     middleOf = (/** @type {number} */ n) => left + ((n + 0.5) * wide) / blocks,
-    half = tile.w / 2;
+    half = tile.w / 2,
+    stores = own ? blocks : 1,
+    storeOf = (/** @type {number} */ n) => (own ? middleOf(n) : centre),
+    said = (
+      /** @type {string} */ mark,
+      /** @type {number} */ x,
+      /** @type {number} */ y,
+      /** @type {string} */ text,
+      /** @type {number[]} */ now,
+    ) =>
+      half > small &&
+      made.text(mark, [x, y + tile.h / 2 + 0.35 * small], text, {
+        ...{ align: 'center', bold: true, fill: '#fff', size: small, ...comes, span: now },
+      });
   made.text(`${id} title`, [left, top + em], title, { bold: true, size: 1.15 * em, ...comes });
   for (let n = 0; n < blocks; n++) {
     const x = left + (n * wide) / blocks;
     made.rect(`${id} block ${n}`, [x + 2, box.y, wide / blocks - 4, box.h], {
       ...{ fill: paint.panel, stroke: paint.border, width: 1.5, ...comes, datum: { part: `${id} block`, block: n } },
-      tip: `block ${n} of ${id === 'V1' ? 'V1' : 'the group'}`,
+      tip: `block ${n} of ${id === 'group' ? 'the group' : 'V1'}`,
     });
-    made.text(`${id} block ${n} is`, [x + 2 + pad, box.y + 1.25 * em], narrow && blocks > 1 ? `${n}` : `block ${n}`, {
-      ...{ bold: true, size: small, ...comes },
-    });
+    const name = wide / blocks > 4.6 * em ? `block ${n}` : `${n}`;
+    made.text(`${id} block ${n} is`, [x + 2 + pad, box.y + 1.25 * em], name, { bold: true, size: small, ...comes });
     ['K', 'V'].forEach((cache, part) => {
       const from = middleOf(n) - half + part * half,
-        low = centre - half + part * half;
+        low = storeOf(n) - half + part * half;
       made.add(`${id} way ${n} ${cache}`, 'funnel', null, {
         points: [
           [from, copy + tile.h],
@@ -229,15 +253,13 @@ function readers(made, { em, narrow }, { id, blocks, group, column, rect, title,
           [low + half, store.y],
           [low, store.y],
         ],
-        ...{ fill: COLOURS[cache], alpha: blocks > 1 ? 0.4 : 0.55, ...comes },
+        ...{ fill: COLOURS[cache], alpha: stores === blocks ? 0.55 : 0.4, ...comes },
       });
       made.rect(`${id} copy ${n} ${cache}`, [from, copy, half - 1, tile.h], {
         ...{ fill: COLOURS[cache], ...comes, enter: { rect: [low, store.y, half - 1, tile.h], alpha: 0 } },
         tip: `block ${n} asks for all of this ${cache}`,
       });
-      made.text(`${id} copy ${n} ${cache} is`, [from + half / 2, copy + tile.h / 2 + 0.35 * small], cache, {
-        ...{ align: 'center', bold: true, fill: '#fff', size: small, ...comes, span: [late[1] - 0.1, late[1]] },
-      });
+      said(`${id} copy ${n} ${cache} is`, from + half / 2, copy, cache, [late[1] - 0.1, late[1]]);
     });
   }
   for (let n = 0; n < group; n++) {
@@ -253,28 +275,28 @@ function readers(made, { em, narrow }, { id, blocks, group, column, rect, title,
       ...{ align: 'center', bold: true, fill: '#fff', size: small, ...comes },
     });
   }
-  ['K', 'V'].forEach((cache, part) => {
-    const name = first ? `column ${column} ${cache}` : `${id} store ${cache}`;
-    made.rect(name, [centre - half + part * half, store.y, half - 1, store.h], {
-      ...{ fill: COLOURS[cache], ease: 'both', span, out: GOES, tip: `${cache} of KV head 0, in memory` },
+  for (let n = 0; n < stores; n++)
+    ['K', 'V'].forEach((cache, part) => {
+      const name = first ? `column ${column} ${cache}` : `${id} store ${n} ${cache}`,
+        x = storeOf(n) - half + part * half;
+      made.rect(name, [x, store.y, half - 1, store.h], {
+        ...{ fill: COLOURS[cache], ease: 'both', span, out: GOES, tip: `${cache} of KV head ${n}, in memory` },
+      });
+      said(`${name} is`, x + half / 2, store.y, cache, late);
     });
-    made.text(`${name} is`, [centre - half + (part + 0.5) * half, store.y + store.h / 2 + 0.35 * small], cache, {
-      ...{ align: 'center', bold: true, fill: '#fff', size: small, ...comes },
-    });
+  made.text(`${id} says`, [centre, end - 0.4 * em], narrow ? says.replace(/.*, /, '') : says, {
+    align: 'center',
+    ...comes,
   });
-  if (!narrow)
-    made.text(`${id} store is`, [centre + half + 0.8 * em, store.y + store.h / 2 + 0.35 * em], 'KV head 0, in memory', {
-      ...comes,
-    });
-  made.text(`${id} says`, [centre, store.y + store.h + 0.5 * em + size], says, {
-    ...{ align: 'center', bold: true, size, fill, ...comes, datum: { part: 'reads', of: id } },
+  made.text(`${id} has`, [centre, top + high], has, {
+    ...{ align: 'center', bold: true, size, fill, ...comes, datum: { part: 'reads', of: id }, tip: `${title}: ${has}` },
   });
 }
 
 /** What a request costs: each line has its value, the value without sharing, and the value in words. */
-/** @type {(meta: block_table.SharingMeta, sizes: ReturnType<typeof bytesOf>, kv: number) =>
+/** alone: at the step about a group. @type {(meta: block_table.SharingMeta, sizes: ReturnType<typeof bytesOf>, kv: number, alone: boolean) =>
  *   {id: string, said: string, value: number | null, of: number, text: string, fill: string}[]} */
-function ledger({ heads, us, words, ...model }, { held, asked, products }, kv) {
+function ledger({ heads, us, words, ...model }, { held, asked, products }, kv, alone) {
   const full = bytesOf({ heads, ...model }, heads),
     time = us[kv] ?? null,
     none = filled(words.recorded, { kv: Object.keys(us).join(' and ') });
@@ -296,15 +318,20 @@ function ledger({ heads, us, words, ...model }, { held, asked, products }, kv) {
       ...{ value: held, of: full.held, text: amount(held, UNITS, 3), fill: PALETTE.kernels[2] },
     },
     {
-      ...{ id: 'time', said: 'Its time, recorded', value: time, of: us[heads] },
+      ...{ id: 'full', said: `One block a group, ${heads} KV heads`, value: us[heads], of: us[heads] },
+      ...{ text: `${short(us[heads], 3)} µs`, fill: PALETTE.kernels[2] },
+    },
+    {
       ...{
-        text:
-          time === null ? none : `${short(time, 3)} µs${kv < heads ? ` (${heads} KV: ${short(us[heads], 3)})` : ''}`,
-        fill: PALETTE.kernels[2],
+        id: 'time',
+        said: alone ? `One block a group, ${kv} KV heads` : 'Its time, recorded',
+        value: time,
+        of: us[heads],
       },
+      ...{ text: time === null ? none : `${short(time, 3)} µs`, fill: PALETTE.kernels[2] },
     },
   ];
-  return us[heads] ? lines : lines.slice(0, -1);
+  return us[heads] ? lines : lines.slice(0, -2);
 }
 
 /** A line of what a request costs: a bar in the outline of the one without sharing, and how many times less it is. */

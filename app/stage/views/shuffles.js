@@ -1,13 +1,14 @@
-// The few lanes that share a row: its scores drop into their registers, and shuffles carry the largest one to all of them.
-// Its steps follow the chosen row of the run. In the last one, a click makes another score the largest.
+// The few lanes that share a row: its scores drop into their registers, and shuffles carry the largest one to all.
+// Its steps follow the chosen row of the run. In the first one, a click in the tile chooses the row. In the last one,
+// a click makes another score the largest.
 import { filled } from '../core/follow.js';
 import { makeGlide } from '../core/glide.js';
 import { handView } from '../core/hand.js';
 import { button, element, exact } from '../core/paint.js';
-import { after, shufflesLayout, shufflesMarks } from './shuffles_marks.js';
+import { PHASES, shufflesLayout, shufflesMarks } from './shuffles_marks.js';
 
 const LANES = 32;
-const ABOVE = 0.5; // how far a click lifts a score above the others
+const ABOVE = 0.3; // how far a click lifts a score above the others
 const WAYS = { held: 2000, 'shuffle 1': 800, 'shuffle 2': 800, warp: 2600, memory: 3200, sum: 1500, rescale: 1500 }; // ms
 const WAY = 600; // of another step
 
@@ -26,6 +27,14 @@ export default function (host, { meta, columns }, context) {
   const owner = (/** @type {number} */ row, /** @type {number} */ key) => thread[row * keys + key];
   const widest = Math.max(...tiles.map(([first, last]) => last - first + 1));
 
+  /** What each tile up to one has added to l, against the m of that one. */
+  const parts = (/** @type {number} */ last) =>
+    Array.from({ length: last + 1 }, (_, n) => {
+      const mOf = (/** @type {number} */ tile) => m[tile * rows + chosen],
+        before = n ? l[(n - 1) * rows + chosen] * Math.exp(mOf(n - 1) - mOf(n)) : 0;
+      return (l[n * rows + chosen] - before) * Math.exp(mOf(n) - mOf(last));
+    });
+
   /** What the row's lanes hold at a step. */
   function state(/** @type {number} */ step) {
     const n = ofTile[step],
@@ -34,14 +43,15 @@ export default function (host, { meta, columns }, context) {
       names = [...new Set(all.map(key => owner(chosen, key)))].sort((a, b) => a - b),
       top = Math.max(...all.map(key => of(s, key))),
       score = (/** @type {number} */ key) => (key === lifted ? top + ABOVE : of(s, key)),
+      own = s.subarray(chosen * keys, (chosen + 1) * keys).filter(Number.isFinite),
       before = n ? m[(n - 1) * rows + chosen] : -Infinity,
       sumBefore = n ? l[(n - 1) * rows + chosen] : 0;
     const lanes = names.map(one => {
-      const own = all.filter(key => owner(chosen, key) === one);
+      const mine = all.filter(key => owner(chosen, key) === one);
       return {
-        ...{ lane: one % LANES, keys: own, scores: own.map(score), weights: own.map(key => of(p, key)) },
-        max: Math.max(...own.map(score)),
-        sum: own.reduce((sum, key) => sum + of(p, key), 0),
+        ...{ lane: one % LANES, keys: mine, scores: mine.map(score), weights: mine.map(key => of(p, key)) },
+        max: Math.max(...mine.map(score)),
+        sum: mine.reduce((sum, key) => sum + of(p, key), 0),
       };
     });
     return {
@@ -49,6 +59,8 @@ export default function (host, { meta, columns }, context) {
       ...{ row: row0 + chosen, warp: Math.floor(names[0] / LANES) },
       m: Math.max(before, ...lanes.map(({ max }) => max)),
       l: l[n * rows + chosen],
+      ...{ parts: parts(n), most: Math.max(...tiles.map((_, tile) => l[tile * rows + chosen])) },
+      range: [Math.min(...own) - 0.1, Math.max(...own) + ABOVE + 0.1],
     };
   }
 
@@ -70,7 +82,8 @@ export default function (host, { meta, columns }, context) {
     speak();
     view.draw();
   });
-  const said = element('span', { class: 'from' });
+  const said = element('span', { class: 'from' }),
+    hint = element('span', {});
   function speak() {
     const lane = state(clock.step).lanes.find(one => one.keys.includes(/** @type {number} */ (lifted)));
     clock.tell('said', lane ? filled(words.lifted, { lane: lane.lane }) : '');
@@ -84,6 +97,7 @@ export default function (host, { meta, columns }, context) {
           ? 'modelled'
           : ran;
     said.classList.toggle('modelled', !!lane);
+    hint.textContent = phase === 'row' ? words.rows : phase === 'hand' ? words.hint : '';
     reset.toggleAttribute('inert', !lane);
   }
   const onStep = (/** @type {any} */ { detail }) => {
@@ -95,7 +109,7 @@ export default function (host, { meta, columns }, context) {
 
   const view = handView(host, context, {
     frames,
-    controls: element('span', {}, words.hint),
+    controls: hint,
     foot: [said, reset],
     heard: { step: onStep },
     end: glide.stop,
@@ -103,7 +117,7 @@ export default function (host, { meta, columns }, context) {
     title: 'Lanes of a row',
     layout: (/** @type {any} */ size) => {
       const { lanes } = state(0),
-        of = { rows, columns: widest, lanes: lanes.length, slots: lanes[0].keys.length };
+        of = { columns: widest, lanes: lanes.length, slots: lanes[0].keys.length };
       at = Object.fromEntries(phases.map(phase => [phase, shufflesLayout(size, of, phase)]));
       glide.end();
       return Math.max(...Object.values(at).map(({ height }) => height));
@@ -124,7 +138,7 @@ export default function (host, { meta, columns }, context) {
       }
       if (what.register !== undefined && step === HAND) return `key ${what.register}`; // it hides no value
       if (what.register !== undefined) {
-        const weighed = after(phases[step], 'weights') ? `, weight ${exact(of(p, what.register))}` : '';
+        const weighed = PHASES[phases[step]].of === 'P' ? `, weight ${exact(of(p, what.register))}` : '';
         const score = what.register === lifted ? 'made the largest' : exact(of(s, what.register));
         return `register of key ${what.register}: score ${score}${weighed}`;
       }

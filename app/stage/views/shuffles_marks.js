@@ -1,76 +1,86 @@
-// The picture of a row in registers, as marks. On top is one row of a tile of scores, a cell for each key. Its cells drop into
-// the registers of the row's lanes. Below, the largest score goes to all of them: by shuffles, or once by shared memory.
+// The picture of a row in registers, as marks. The row's scores are bars. They drop into the registers of its lanes.
+// Below, shuffles carry the largest one to all lanes, or add the weights up. A line in each lane has the max that it
+// knows.
 // The partners are half of the lanes apart, then a quarter, as in group_max of kernels/device/common.cuh.
 import { Marks } from '../core/kinds.js';
 import { COLOURS, addsUp, blend, rgb, smallText } from '../core/paint.js';
 
 const WARP = 32;
-const ENDS = 2.4; // lines of the picture for m and l
-const ROUND = 2.2; // from one shuffle to the next
-const TINTS = [0.16, 0.32, 0.5, 0.68]; // how much of a score's colour a lane's thing has
-const FIRST = ['row', 'held', 'own', 'shuffle 1', 'shuffle 2', 'warp', 'memory', 'weights', 'sum']; // of the first tile
-const SCORES = ['next', 'last', 'hand']; // as after the shuffles of the max
-/** Whether a phase is as late as another one of the first tile. */
-export const after = (/** @type {string} */ phase, /** @type {string} */ other) =>
-  FIRST.indexOf(SCORES.includes(phase) ? 'memory' : phase === 'rescale' ? 'sum' : phase) >= FIRST.indexOf(other);
+const TINTS = [0.4, 0.6, 0.8, 1]; // how much of a colour a lane's things have
+/**
+ * What a phase shows. bars: of the row, tall in the lanes, or with room for shuffles below. of: the values in the
+ * registers. finds: what the shuffles find, after how many of them.
+ * @type {Record<string, {bars?: 'row' | 'tall' | 'deep', of: 'S' | 'P', finds?: 'max' | 'sum', rounds?: number}>}
+ */
+export const PHASES = {
+  row: { bars: 'row', of: 'S' },
+  held: { bars: 'tall', of: 'S' },
+  own: { bars: 'deep', of: 'S', finds: 'max', rounds: 0 },
+  'shuffle 1': { bars: 'deep', of: 'S', finds: 'max', rounds: 1 },
+  'shuffle 2': { bars: 'deep', of: 'S', finds: 'max', rounds: 2 },
+  warp: { of: 'S' },
+  weights: { bars: 'tall', of: 'P' },
+  sum: { bars: 'deep', of: 'P', finds: 'sum', rounds: 2 },
+  next: { bars: 'deep', of: 'S', finds: 'max', rounds: 2 },
+  rescale: { bars: 'deep', of: 'P', finds: 'sum', rounds: 2 },
+  last: { bars: 'tall', of: 'P' },
+  memory: { of: 'S', finds: 'max', rounds: 2 },
+  hand: { bars: 'deep', of: 'S', finds: 'max', rounds: 2 },
+};
+const EARLY = ['row', 'held', 'own']; // the question on the way of a max comes after them
 const two = (/** @type {number} */ value) => value.toFixed(2).replace('-', '−');
 
 /**
- * The row has the room of the shuffles as long as there are none, and the way through memory that of m and l.
  * @param {{width: number, height: number, em: number}} size
- * @param {{rows: number, columns: number, lanes: number, slots: number}} of
+ * @param {{columns: number, lanes: number, slots: number}} of
  * @param {string} phase
  */
-export function shufflesLayout({ width, height, em }, { rows, columns, lanes, slots }, phase) {
-  const narrow = width < 600,
+export function shufflesLayout({ width, height, em: least }, { columns, lanes, slots }, phase) {
+  const { bars, finds } = PHASES[phase],
+    narrow = width < 600,
+    em = narrow || height < 34 * least ? least : Math.max(1.05 * least, Math.min(height / 34, width / 56)),
     rounds = Math.log2(lanes),
-    [row, early, memory] = [phase === 'row', !after(phase, 'own'), phase === 'memory'],
-    size = narrow || height < 36 * em ? em : Math.max(1.1 * em, Math.min(height / 36, width / 72)),
-    gutter = narrow ? 0 : 6.6 * size,
-    gap = narrow ? 5 : 0.9 * size,
-    foot = 3.4 * size; // shared memory
-  const strip = {
-      ...{ x: gutter, y: (narrow ? 6.1 : 2.9) * size, high: (narrow ? 1.8 : row ? 5.5 : 2.5) * size },
-      unit: (width - gutter - 2) / columns,
-    },
-    tile = {
-      x: 0,
-      y: (narrow ? 0.3 : 1.5) * size,
-      w: narrow ? 4.4 * size : gutter - 1.8 * size,
-      h: (narrow || !row ? 3.9 : 6.9) * size,
-    };
-  const list = { x: gutter, y: strip.y + strip.high + 2 * size, wide: (width - gutter - 2 + gap) / lanes - gap, gap },
-    units = slots + (early ? 0.2 : 1.6 + rounds * ROUND + ENDS),
-    top = 1.7 * size, // of a card: the name of its lane
-    room = height - foot - list.y - top - (early && !row ? 3 : 0.6) * size,
-    line = Math.max(1.3 * size, Math.min(room / units, (early ? 4.6 : 2.4) * size)),
-    own = list.y + top + (slots + 0.6) * line,
-    bottom = early ? list.y + top + slots * line + (row ? 0 : 2.4 * size) : own + (1 + rounds * ROUND + ENDS) * line,
-    shared = { y: Math.max(bottom + 0.6 * size, height - foot), h: foot - 2 },
-    round = memory ? (shared.y - own - line - 2.6 * size) / rounds : ROUND * line;
+    gutter = (narrow ? 3.6 : 7.2) * em,
+    gap = narrow ? 5 : 0.9 * em,
+    list = { x: gutter, wide: (width - gutter - 2 + gap) / lanes - gap, gap },
+    shared = { y: height - 3 * em, h: 3 * em - 2 },
+    pitch = list.wide / slots,
+    across = pitch < 3 * em ? Math.ceil(slots / 2) : slots; // cells of registers side by side
+  const row = bars === 'row',
+    head = 1.7 * em, // of a card: the name of its lane
+    cell = { w: list.wide / across, h: (row ? 2.2 : 1.9) * em },
+    cells = (slots / across) * cell.h,
+    end = bars === 'tall' ? 3.6 * em : 3.4 * em, // the result
+    room = phase === 'memory' ? height : shared.y - 0.6 * em; // above shared memory
+  // own max, and a line of chips after each shuffle
+  const lowest = (rounds + 1) * 2 * em + rounds * 2 * em,
+    deep = bars === 'deep' ? Math.max(lowest, Math.min(0.4 * room, 0.55 * (room - end - head - cells))) : 0,
+    top = row ? 2.2 * em : 0,
+    tall = room - top - head - cells - (row ? 3.6 * em : end + deep + (deep ? 0.8 * em : 0)),
+    chart = row ? { y: top, h: Math.max(5 * em, tall) } : { y: top + head, h: Math.max(4.5 * em, tall) },
+    y = row ? chart.y + chart.h + 3 * em : top, // of the cards
+    own = chart.y + chart.h + cells + 0.8 * em,
+    line = finds ? Math.min(2.5 * em, deep / (2.1 * rounds + 1)) : 0,
+    free = phase === 'memory' ? { own: 3.4 * em, line: 2.4 * em, round: (room - 10.4 * em) / rounds } : null;
   return {
-    ...{
-      width,
-      em: size,
-      narrow,
-      rounds,
-      strip,
-      tile,
-      list,
-      top,
-      line,
-      round,
-      own,
-      slots,
-      shared,
-      gutter,
-      columns,
-      rows,
-    },
-    height: shared.y + foot,
+    ...{ width, em, narrow, rounds, list, head, line: free?.line ?? line, slots, shared, gutter },
+    ...{ chart, cell, across, y, pitch, row, end: room - (bars === 'tall' ? 1.2 : 1) * em },
+    own: free?.own ?? own,
+    round: free?.round ?? (deep - line) / rounds,
+    height: Math.max(height, bars && !row ? chart.y + chart.h + cells + (deep && deep + 0.8 * em) + end + 3.5 * em : 0),
+    unit: (width - gutter - 2) / columns,
     x: (/** @type {number} */ lane) => list.x + lane * (list.wide + gap),
-    slotY: (/** @type {number} */ slot) => list.y + top + slot * line,
-    roundY: (/** @type {number} */ n) => own + n * round,
+    /** The box of a register, in its card. */
+    register(/** @type {number} */ lane, /** @type {number} */ slot) {
+      const [down, right] = [Math.floor(slot / across), slot % across];
+      return [
+        list.x + lane * (list.wide + gap) + right * cell.w + 2,
+        (row ? y + head : chart.y + chart.h) + down * cell.h + 1,
+        cell.w - 4,
+        cell.h - 3,
+      ];
+    },
+    roundY: (/** @type {number} */ n) => (free?.own ?? own) + n * (free?.round ?? (deep - line) / rounds),
   };
 }
 
@@ -88,11 +98,13 @@ export function shufflesLayout({ width, height, em }, { rows, columns, lanes, sl
  * @param {number} now.row the chosen one
  * @param {number} now.row0 the tile's first one
  * @param {number} now.chosen its place in the tile
- * @param {number} now.warp
  * @param {number} now.before m before the tile
  * @param {number} now.sumBefore l before the tile
  * @param {number} now.m
  * @param {number} now.l
+ * @param {number[]} now.parts what each tile so far adds to l, against the m of now
+ * @param {number} now.most the largest l of the row
+ * @param {number[]} now.range the lowest and the highest score that is drawn
  * @param {number | null} now.lifted the key whose score is made the largest
  * @param {string[]} now.shared the tensors in shared memory
  * @param {Paint} paint
@@ -100,165 +112,174 @@ export function shufflesLayout({ width, height, em }, { rows, columns, lanes, sl
 export function shufflesMarks(at, now, paint) {
   const made = new Marks(at.em),
     paper = rgb(paint.background),
-    weighs = after(now.phase, 'weights');
-  const shade = (/** @type {number} */ n, kind = weighs ? COLOURS.P : COLOURS.S) =>
-    blend(rgb(kind), paper, TINTS[n % TINTS.length]);
-  addRow(made, at, now, paint, shade);
+    { of, finds } = PHASES[now.phase];
+  const shade = (/** @type {number} */ n, kind = COLOURS[of]) => blend(rgb(kind), paper, TINTS[n % TINTS.length]);
+  if (now.phase === 'row') addTile(made, at, now, paint, shade);
   if (now.phase === 'warp') addWarp(made, at, now, paint, shade);
   else {
     addLanes(made, at, now, paint, shade);
-    if (after(now.phase, 'own')) addMax(made, at, now, paint, shade);
+    if (finds) addShuffles(made, at, now, paint, shade);
     if (now.phase === 'memory') addMemory(made, at, now, paint, shade);
+    else addEnd(made, at, now, paint, shade);
   }
-  addShared(made, at, now, paint, shade);
+  if (now.phase !== 'memory') addShared(made, at, now, paint, shade);
   return made.list;
 }
 
 /** @typedef {Parameters<typeof shufflesMarks>[1]} Now */
 /** @typedef {(made: Marks, at: Layout, now: Now, paint: Paint, shade: (n: number, kind?: string) => string) => void} Add */
 
-const cellOf = (/** @type {Layout} */ { strip }, /** @type {number} */ place) => [
-  strip.x + place * strip.unit,
-  strip.y,
-  strip.unit - 2,
-  strip.high,
-];
-
-// The tile as a small square with the chosen row, and that row as cells of its keys.
+// The tile of scores as a small square: the row of the picture is one of its rows.
 /** @type {Add} */
-function addRow(made, at, now, paint, shade) {
-  const { tile, strip, em, narrow } = at,
-    small = smallText(em),
-    cell = { w: tile.w / now.grid[0].length, h: tile.h / now.grid.length },
-    y = tile.y + now.chosen * cell.h;
-  made.text('tile is', narrow ? [tile.w + 0.8 * em, 1.3 * em] : [0, em], `tile ${now.tile + 1}`, { bold: true });
+function addTile(made, at, now, paint, shade) {
+  const { em, narrow, gutter, chart } = at,
+    side = gutter - (narrow ? 0.6 : 1.6) * em,
+    top = chart.y + (narrow ? 1.4 : 0.4) * em,
+    cell = { w: side / now.grid[0].length, h: side / now.grid.length },
+    y = top + now.chosen * cell.h;
   now.grid.forEach((threads, n) => {
     const place = [...new Set(threads)].sort((a, b) => a - b);
     threads.forEach((thread, key) =>
-      made.rect(`cell ${n} ${key}`, [tile.x + key * cell.w, tile.y + n * cell.h, cell.w, cell.h], {
+      made.rect(`cell ${n} ${key}`, [key * cell.w, top + n * cell.h, cell.w, cell.h], {
         fill: thread < 0 ? paint.panel : shade(place.indexOf(thread), COLOURS.S),
         datum: { row: now.row0 + n, key: now.first + key },
+        out: [0, 0.2],
       }),
     );
   });
-  made.rect('chosen', [tile.x - 1, y - 1, tile.w + 2, cell.h + 2], { stroke: paint.text, width: 2 });
-  if (!narrow)
-    for (const [n, down] of [0, 1].entries())
-      made.add(
-        `zoom ${n}`,
-        'line',
-        [
-          tile.x + tile.w + 1,
-          y + down * cell.h,
-          strip.x - tile.x - tile.w - 1,
-          strip.y + down * strip.high - y - down * cell.h,
-        ],
-        { stroke: paint.border },
-      );
-  const said = `row ${now.row} of the scores: ${now.grid[0].length} keys`;
-  made.text('row is', narrow ? [tile.w + 0.8 * em, 2.9 * em] : [strip.x, em], said, { bold: true });
-  if (!narrow) made.text('keys are', [strip.x - 0.4 * em, strip.y - 0.45 * em], 'key', { size: small, align: 'right' });
-  if (narrow) made.text('keys are', [tile.w + 0.8 * em, 4.4 * em], 'above: key, below: lane', { size: small });
-  else made.text('lane is', [strip.x - 0.4 * em, strip.y + strip.high + em], 'lane', { size: small, align: 'right' });
-  const lanes = [...new Set(now.grid[now.chosen])].sort((a, b) => a - b),
-    every = strip.unit < 1.35 * em ? 4 : 1;
-  now.grid[now.chosen].forEach((thread, place) => {
-    const rect = cellOf(at, place),
-      middle = rect[0] + rect[2] / 2;
-    made.rect(`place ${place}`, rect, { fill: shade(lanes.indexOf(thread), COLOURS.S), alpha: 0.3 });
-    if (place % every) return;
-    const text = { size: small, align: 'center' };
-    made.text(`key ${place}`, [middle, strip.y - 0.45 * em], `${now.first + place}`, text);
-    made.text(`lane of ${place}`, [middle, strip.y + strip.high + em], `${thread % WARP}`, text);
-  });
+  made.rect('chosen', [1, y - 1, side - 2, cell.h + 2], { stroke: paint.text, width: 2.5 });
+  const name = narrow ? ['tile of', 'scores'] : ['a tile of', 'scores S'];
+  name.forEach((text, n) => made.text(`tile is ${n}`, [0, top + side + (1.3 + 1.2 * n) * em], text, { bold: !n }));
+  const said = `row ${now.row}: how well query ${now.row} fits each of ${now.grid[0].length} keys`;
+  made.text(
+    'row is',
+    [at.list.x, 1.2 * em, at.width - at.list.x],
+    narrow ? `row ${now.row}: its ${now.grid[0].length} scores` : said,
+    {
+      ...{ bold: true, size: 1.1 * em },
+    },
+  );
 }
 
-// A column for each lane: its name and its registers. In the phase of the row, the scores are still above.
+// A card for each lane: its name, and its registers with their values. In the phase of the row, the bars are above.
 /** @type {Add} */
 function addLanes(made, at, now, paint, shade) {
-  const { list, em, line, strip } = at,
-    weighs = after(now.phase, 'weights'),
-    above = now.phase === 'row',
-    big = Math.max(em, Math.min(1.5 * em, 0.52 * line, list.wide / (at.narrow ? 6 : 8)));
-  if (!at.narrow)
-    (above ? ['registers'] : ['registers', `hold ${weighs ? 'weights' : 'scores'}`]).forEach((text, n) =>
-      made.text(`registers ${n}`, [0, at.slotY(0) + 0.5 * line + (0.35 + 1.3 * n) * em, at.gutter - 0.4 * em], text, {
-        bold: !n,
-      }),
-    );
-  if (now.phase === 'held')
-    made.text(
-      'knows',
-      [list.x, at.slotY(at.slots) + 2 * em, at.width - list.x],
-      'Which lane knows the largest score of the row?',
-      {
-        ...{ bold: true, size: Math.min(1.5 * em, (at.width - list.x) / 25), fill: paint.primary },
-        ...{ enter: { alpha: 0 }, span: [0.9, 1], out: [0, 0.05] },
-      },
-    );
+  const { list, em, chart, gutter, narrow, row } = at,
+    { bars, of, finds } = PHASES[now.phase];
+  if (!bars) return;
+  const weighs = of === 'P',
+    [low, high] = weighs ? [0, 1.06] : now.range,
+    inside = { y: chart.y + 0.5 * em, h: chart.h - (row ? 1.8 : 1.2) * em },
+    toY = (/** @type {number} */ value) => inside.y + ((high - value) / (high - low)) * inside.h,
+    zero = toY(0),
+    cards = at.register(0, at.slots - 1)[1] + at.cell.h - at.y,
+    best = Math.max(...now.lanes.map(({ max }) => max)),
+    label = (/** @type {string} */ id, /** @type {number} */ y, /** @type {string[]} */ said) =>
+      said.forEach((text, n) =>
+        made.text(`${id} ${text}`, [0, y + (0.35 + 1.2 * (n - (said.length - 1) / 2)) * em, gutter - 0.4 * em], text, {
+          ...{ bold: !n, size: narrow ? em : 1.05 * em },
+        }),
+      );
+  const cellsAt = (at.register(0, 0)[1] + at.y + cards) / 2;
+  if (narrow) label('of registers', cellsAt, ['regis-', 'ters']);
+  else label('of registers', cellsAt, row ? ['registers', 'of each lane'] : ['registers']);
+  if (!row)
+    label('of bars', toY(weighs ? 0.5 : 0), weighs ? ['weights', ...(narrow ? [] : ['e^(s − m)'])] : ['scores']);
   now.lanes.forEach((lane, n) => {
-    const x = at.x(n),
-      high = at.top - 3;
-    made.rect(`card ${n}`, [x, list.y, list.wide, at.top + at.slots * line], { stroke: paint.border });
-    made.rect(`head ${n}`, [x, list.y, list.wide, high], { fill: shade(n, COLOURS.S) });
-    made.text(`lane ${n}`, [x + list.wide / 2, list.y + high / 2 + 0.35 * em, list.wide - 6], `lane ${lane.lane}`, {
-      ...{ bold: true, align: 'center' },
+    const x = at.x(n);
+    made.rect(`card ${n}`, [x, at.y, list.wide, cards], { fill: paint.panel });
+    made.rect(`head ${n}`, [x, at.y, list.wide, at.head - 3], { fill: shade(n, COLOURS.S) });
+    made.text(`lane ${n}`, [x + list.wide / 2, at.y + at.head / 2 + 0.3 * em, list.wide - 6], `lane ${lane.lane}`, {
+      ...{ bold: true, align: 'center', size: 1.1 * em, fill: n > 1 ? '#fff' : paint.text },
     });
+  });
+  made.add('zero', 'line', [list.x, zero, at.width - list.x - 2, 0], { stroke: paint.border });
+  now.lanes.forEach((lane, n) => {
     lane.keys.forEach((key, slot) => {
-      const home = [x + 4, at.slotY(slot) + 1, list.wide - 8, line - 4],
-        rect = above ? cellOf(at, key - now.first) : home,
-        best = lane.scores[slot] === lane.max && after(now.phase, 'own') && !weighs,
+      const cell = at.register(n, slot),
         value = weighs ? lane.weights[slot] : lane.scores[slot],
+        wide = row ? at.unit : at.pitch,
+        left = row ? list.x + (key - now.first) * wide : at.x(n) + slot * wide,
+        thick = (row ? 0.78 : 0.62) * wide,
+        end = toY(value),
+        rect = [left + (wide - thick) / 2, Math.min(end, zero), thick, Math.max(1.5, Math.abs(end - zero))],
+        own = finds === 'max' && lane.scores[slot] === lane.max,
         turn = (0.6 * (slot * now.lanes.length + n)) / (at.slots * now.lanes.length), // one register after another
-        way = { span: [turn, turn + 0.4], ease: 'both' },
-        fits = !above || strip.unit >= 40,
-        size = above ? Math.max(12, Math.min(1.3 * em, strip.unit / 3.6)) : big;
-      made.rect(`empty ${n} ${slot}`, home, { stroke: paint.border, dash: [3, 3] });
-      made.rect(`slot ${n} ${slot}`, rect, {
-        ...{ fill: shade(n), datum: { lane: lane.lane, register: key }, ...way },
-        ...(best || key === now.lifted ? { stroke: paint.text, width: 2 } : {}),
+        way = { span: [turn, turn + 0.4], ease: 'both' };
+      made.rect(`bar ${n} ${slot}`, rect, {
+        ...{ fill: shade(n), ...way, datum: { lane: lane.lane, register: key } },
+        ...(own || key === now.lifted ? { stroke: paint.text, width: 2 } : {}),
       });
-      const baseline = rect[1] + rect[3] / 2 + 0.35 * size;
-      if (!above)
-        made.text(`key ${n} ${slot} ${now.first}`, [rect[0] + 0.4 * em, baseline], `${at.narrow ? '' : 'key '}${key}`, {
-          ...{ size: smallText(em), enter: { alpha: 0 }, span: [0.7, 1] },
-        });
-      if (fits)
+      made.rect(`register ${n} ${slot}`, cell, {
+        ...(row ? { stroke: paint.border, dash: [4, 3] } : { fill: paint.background, stroke: paint.border }),
+        datum: { lane: lane.lane, register: key, of: 'register' },
+      });
+      const size = narrow ? Math.max(12, Math.min(1.1 * em, cell[2] / 3.1)) : Math.min(1.15 * em, cell[2] / 3.1);
+      if (!row)
         made.text(
           `value ${n} ${slot} ${weighs} ${now.tile} ${value}`,
-          [rect[0] + (above ? rect[2] / 2 + 1.2 * size : rect[2] - 0.5 * em), baseline],
+          [cell[0] + cell[2] / 2, cell[1] + cell[3] / 2 + 0.35 * size, cell[2]],
           two(value),
-          { mono: true, align: 'right', bold: best, size, enter: { alpha: 0 }, ...way },
+          { mono: true, align: 'center', bold: own, size, enter: { alpha: 0 }, span: [turn + 0.3, turn + 0.4] },
         );
+      else if (wide >= 2.4 * em || !(key % 4)) {
+        const center = rect[0] + thick / 2;
+        made.text(`key ${key}`, [center, chart.y + chart.h + em], narrow ? `${key}` : `key ${key}`, {
+          ...{ align: 'center', size: smallText(em), out: [0, 0.2] },
+        });
+        if (wide >= 2.4 * em)
+          made.text(`score ${key}`, [center, value > 0 ? end - 0.35 * em : end + em], two(value), {
+            ...{ mono: true, align: 'center', size: Math.min(1.05 * em, wide / 3.2), out: [0, 0.2] },
+          });
+      }
+    });
+    if (finds !== 'max') return;
+    // the max that a lane knows, as a line: the lines of all lanes meet
+    const knows = known(now, at.rounds)[PHASES[now.phase].rounds ?? 0][n],
+      all = knows === best && (PHASES[now.phase].rounds ?? 0) > 0;
+    made.add(`level ${n}`, 'line', [at.x(n), toY(knows), list.wide + (all && n < 3 ? list.gap : 0), 0], {
+      ...{ stroke: all ? paint.primary : paint.text, width: all ? 4 : 2.5, enter: { alpha: 0 }, span: [0.35, 0.9] },
     });
   });
 }
 
-// The own max or sum of each lane, then the shuffles, then m or l. Beside the other way they have half of the room.
+/** What each lane knows after each round of shuffles, from its own max or sum. */
+function known(/** @type {Now} */ now, /** @type {number} */ rounds, sums = false) {
+  const values = [now.lanes.map(lane => (sums ? lane.sum : lane.max))];
+  for (let round = 1; round <= rounds; round++) {
+    const before = values[round - 1],
+      apart = before.length >> round;
+    values.push(before.map((one, n) => (sums ? one + before[n ^ apart] : Math.max(one, before[n ^ apart]))));
+  }
+  return values;
+}
+/** The lanes whose parts a lane has after a round. */
+const heard = (/** @type {number} */ lane, /** @type {number} */ round, /** @type {number} */ lanes) =>
+  [...Array(lanes).keys()].filter(other => other % (lanes >> round) === lane % (lanes >> round));
+
+// The own max or sum of each lane, then the shuffles. Beside the other way they have half of the room.
 /** @type {Add} */
-function addMax(made, at, now, paint, shade) {
-  const { list, em, line } = at,
-    sums = now.phase === 'sum' || now.phase === 'rescale',
-    name = sums ? 'sum' : 'max',
+function addShuffles(made, at, now, paint, shade) {
+  const { list, em, line, narrow } = at,
+    { finds: name = 'max', rounds = 0 } = PHASES[now.phase],
+    sums = name === 'sum',
     half = halves(at, 0),
-    wide = now.phase === 'memory' ? half.wide : list.wide,
-    left = now.phase === 'memory' ? half.x : at.x,
-    combine = sums ? (/** @type {number} */ a, /** @type {number} */ b) => a + b : Math.max,
-    rounds = sums ? at.rounds : [...Array(at.rounds).keys()].filter(n => after(now.phase, `shuffle ${n + 1}`)).length;
-  let values = now.lanes.map(lane => (sums ? lane.sum : lane.max));
-  const best = Math.max(...values),
-    size = Math.max(em, Math.min(1.4 * em, 0.55 * line, wide / 5)),
+    apartFrom = now.phase === 'memory',
+    wide = apartFrom ? half.wide : list.wide,
+    left = apartFrom ? half.x : at.x,
+    values = known(now, at.rounds, sums),
+    best = Math.max(...values[0]),
+    whole = values[at.rounds][0],
+    size = Math.max(em, Math.min(1.5 * em, 0.62 * line, wide / 4.2)),
     middle = (/** @type {number} */ n) => left(n) + wide / 2;
   for (let round = 0; round <= rounds; round++) {
     const y = at.roundY(round),
       apart = now.lanes.length >> round,
-      begin = sums ? (0.6 * round) / rounds : 0; // the shuffles of the sum in one step, one after another
-    if (round) {
-      const before = values;
-      values = values.map((value, n) => combine(value, before[n ^ apart]));
+      begin = sums ? (0.6 * round) / at.rounds : 0; // the shuffles of the sum in one step, one after another
+    if (round)
       now.lanes.forEach((_, n) => {
         for (const from of [n, n ^ apart]) {
-          const carries = !sums && before[from] === best;
+          const carries = !sums && values[round - 1][from] === best;
           made.add(`${name} way ${round} ${n} ${from}`, 'way', [0, 0, 0, 0], {
             points: [
               [middle(from), y - at.round + line + 1],
@@ -266,66 +287,136 @@ function addMax(made, at, now, paint, shade) {
             ],
             ...{
               stroke: carries ? paint.primary : from === n ? paint.border : paint.text,
-              width: carries ? 3.5 : from === n ? 1 : 1.8,
+              width: carries ? 4 : from === n ? 1.2 : 2,
             },
-            ...{ head: 5, enter: { grown: 0 }, span: [begin, begin + 0.35], out: [0, 0.1] },
+            ...{ head: 6, enter: { grown: 0 }, span: [begin, begin + 0.35], out: [0, 0.1] },
           });
         }
       });
-    }
     const partner = apart === 1 ? 'neighbours' : `${apart} lanes away`,
-      said = round ? [`shuffle ${round}`, partner] : [`own ${name}`];
-    if (!at.narrow)
+      said = narrow
+        ? [round ? 'shuffle' : 'own', round ? `${round}` : name]
+        : round
+          ? [`shuffle ${round}`, partner]
+          : [`own ${name}`];
+    if (!narrow || !apartFrom)
       said.forEach((text, n) =>
         made.text(
           `${name} line ${round} ${n}`,
           [0, y + line * 0.5 + 0.35 * em - (said.length - 1 - 2 * n) * 0.6 * em, at.gutter - 0.4 * em],
           text,
-          { bold: !n },
+          { bold: !n, size: narrow ? em : 1.05 * em },
         ),
       );
-    values.forEach((value, n) => {
+    values[round].forEach((value, n) => {
       const holds = !sums && rounds > 0 && value === best, // no lane knows before the shuffles
         slot = now.lanes[n].scores.indexOf(now.lanes[n].max),
-        from = [at.x(n) + 4, at.slotY(slot) + 1, list.wide - 8, line - 4];
+        late = { span: round ? [begin + 0.3, begin + 0.4] : [0, 0.5] };
       made.rect(`${name} ${round} ${n}`, [left(n), y, wide, line], {
-        ...{
-          fill: holds ? paint.primary : shade(n, sums ? COLOURS.P : COLOURS.S),
-          stroke: holds ? paint.primary : paint.border,
-        },
-        enter: round || sums ? { alpha: 0 } : { rect: from },
-        span: round ? [begin + 0.3, begin + 0.4] : [0, 0.5],
+        ...{ fill: holds ? paint.primary : sums ? paint.panel : shade(n, COLOURS.S), ...late },
+        enter: round || sums || apartFrom ? { alpha: 0 } : { rect: at.register(n, slot) },
         datum: {
           said: `${round ? `after shuffle ${round}` : `own ${name}`} of lane ${now.lanes[n].lane}: ${two(value)}`,
         },
       });
-      made.text(`${name} of ${round} ${n} ${value}`, [middle(n), y + line / 2 + 0.35 * size], two(value), {
-        ...{ mono: true, align: 'center', bold: holds || round === rounds, size, enter: { alpha: 0 } },
-        ...{ span: round ? [begin + 0.35, begin + 0.4] : [0.4, 0.6], ...(holds ? { fill: paint.background } : {}) },
+      let x = left(n);
+      for (const one of sums ? heard(n, round, now.lanes.length) : []) {
+        const part = (now.lanes[one].sum / whole) * wide;
+        made.rect(`part ${round} ${n} ${one}`, [x, y, part, line], { fill: shade(one), enter: { alpha: 0 }, ...late });
+        x += part;
+      }
+      const white = holds || (!sums && n > 1),
+        x1 = sums ? left(n) + wide - 0.5 * em : middle(n);
+      made.text(`${name} of ${round} ${n} ${value}`, [x1, y + line / 2 + 0.35 * size], two(value), {
+        ...{
+          mono: true,
+          align: sums ? 'right' : 'center',
+          bold: holds || round === at.rounds,
+          size,
+          enter: { alpha: 0 },
+        },
+        ...{
+          span: round ? [begin + 0.35, begin + 0.4] : [0.4, 0.6],
+          ...(white ? { fill: holds ? paint.background : '#fff' } : {}),
+        },
       });
     });
   }
-  const y = at.roundY(at.rounds) + line + 1.9 * em,
-    most = at.width - list.x,
-    large = { bold: true, size: Math.min(1.35 * em, most / 22) };
-  if (now.phase === 'own')
-    made.text('asks', [list.x, at.roundY(1) + line / 2, most], 'The max of the row? No lane sees all four.', {
-      ...{ bold: true, size: Math.min(1.6 * em, most / 22), fill: paint.primary },
-    });
-  if (rounds < at.rounds || now.phase === 'memory' || now.phase === 'hand') return;
-  const said = {
-    next: newMax(now),
-    last: `m = ${two(now.m)} and l = ${two(now.l)}: final, after all ${now.first + at.columns} keys`,
-    rescale: newSum(now),
-    sum: `l = ${two(now.l)}: the sum so far`,
-  };
-  const first = /** @type {Record<string, string>} */ (said)[now.phase] ?? `m = ${two(best)}: the max so far`;
-  made.text(`ends ${first}`, [list.x, y, most], first, large);
 }
 
-const newMax = (/** @type {Now} */ { before, m, lanes }) =>
-  `m = ${two(m)}: the larger of ${two(before)} before and ${two(Math.max(...lanes.map(({ max }) => max)))}`;
-const newSum = (/** @type {Now} */ { before, m, sumBefore, l }) => `l = ${addsUp(sumBefore, Math.exp(before - m), l)}`;
+// What the step ends with: the question, m, or l as the parts of the tiles so far.
+/** @type {Add} */
+function addEnd(made, at, now, paint) {
+  const { list, em, narrow, gutter, end } = at,
+    { phase } = now,
+    most = at.width - list.x,
+    late = { enter: { alpha: 0 }, span: [0.85, 1], out: [0, 0.05] },
+    asks = {
+      held: 'Which lane knows the largest score of the row?',
+      own: 'The max of the row? No lane sees all four.',
+    };
+  const asked = /** @type {Record<string, string>} */ (asks)[phase];
+  if (asked) {
+    const y = phase === 'own' ? at.roundY(1) + 0.6 * at.line : end;
+    made.text('asks', [list.x, y, most], asked, {
+      ...{ bold: true, size: Math.min(1.7 * em, most / 21), fill: paint.primary, ...late },
+    });
+    return;
+  }
+  const large = Math.min(2 * em, most / 12),
+    result = (/** @type {string} */ name, /** @type {string} */ is, /** @type {string} */ said) => {
+      made.text(`is ${name}`, [0, end + 0.1 * em, gutter - 0.3 * em], name, { bold: true, size: 1.6 * em, ...late });
+      made.text(`ends ${is}`, [list.x, end + 0.1 * em], is, { bold: true, size: large, fill: paint.primary, ...late });
+      const x = list.x + 0.62 * large * (is.length + 0.6);
+      if (!narrow || x + 0.5 * em * said.length < at.width)
+        made.text(`ends with ${said}`, [x, end, at.width - x], said, { bold: true, size: 1.15 * em, ...late });
+    };
+  if (phase === 'shuffle 2')
+    result('m', two(now.m), narrow ? 'all lanes know it' : 'the max so far: all four lanes know it');
+  if (phase === 'hand') result('max', two(Math.max(...now.lanes.map(({ max }) => max))), 'all four lanes know it');
+  if (phase === 'next')
+    result(
+      'm',
+      two(now.m),
+      `the larger of ${two(now.before)} before and ${two(Math.max(...now.lanes.map(one => one.max)))}`,
+    );
+  if (phase === 'weights')
+    result('m', two(now.m), narrow ? 'the largest has weight 1' : 'the largest score has weight 1');
+  if (!['sum', 'rescale', 'last'].includes(phase)) return;
+  const high = 2 * em,
+    y = end - 1.5 * em,
+    unit = (most - 5.5 * em) / now.most;
+  made.text('is l', [0, end + 0.1 * em, gutter - 0.3 * em], 'l', { bold: true, size: 1.6 * em });
+  if (!narrow) made.text('is l said', [1.5 * em, end, gutter - 2 * em], 'the sum', {});
+  let x = list.x;
+  now.parts.forEach((part, n) => {
+    made.rect(`l part ${n}`, [x, y, part * unit - 1.5, high], {
+      ...{
+        fill: blend(rgb(COLOURS.P), rgb(paint.background), n % 2 ? 0.75 : 1),
+        enter: { alpha: 0 },
+        span: [0.6, 0.9],
+      },
+    });
+    const name = [`tile ${n + 1}`, `${n + 1}`].find(one => part * unit > 0.62 * em * one.length + 0.6 * em);
+    if (name)
+      made.text(`l part is ${n}`, [x + (part * unit) / 2, end, part * unit - 4], name, {
+        ...{ align: 'center', bold: true, fill: '#000', enter: { alpha: 0 }, span: [0.8, 1] },
+      });
+    x += part * unit;
+  });
+  made.text(`l is ${two(now.l)}`, [x + 0.4 * em, end + 0.1 * em], two(now.l), {
+    ...{ bold: true, size: Math.min(1.7 * em, large), fill: paint.primary, ...late },
+  });
+  if (phase === 'rescale' && !narrow)
+    made.text(
+      'l adds up',
+      [x + 5 * em, end, at.width - x - 5 * em],
+      addsUp(now.sumBefore, Math.exp(now.before - now.m), now.l),
+      {
+        ...{ mono: true, ...late },
+      },
+    );
+}
 
 /** The boxes of a half of the picture: 0 left, 1 right. */
 function halves(/** @type {Layout} */ { width, list, narrow, em, gutter }, /** @type {number} */ n) {
@@ -346,12 +437,17 @@ function addMemory(made, at, now, paint, shade) {
     best = Math.max(...values),
     rows = [0, 0.78, 2].map(at.roundY),
     middle = (/** @type {number} */ n) => x(n) + wide / 2,
-    size = Math.max(em, Math.min(1.4 * em, 0.55 * line, wide / 5));
+    size = Math.max(em, Math.min(1.4 * em, 0.6 * line, wide / 4.4));
   const late = (/** @type {number} */ from) => ({ enter: { alpha: 0 }, span: [from, from + 0.06], out: [0, 0.1] });
   const name = (/** @type {string} */ text, /** @type {number} */ y, bold = true) => {
     if (!narrow) made.text(`mem ${text}`, [start, y + 0.35 * em, at.gutter - 0.6 * em], text, { bold, ...late(0.1) });
   };
-  made.add('between', 'line', [start - (narrow ? 0.4 : 1) * em, rows[0], 0, rows[2] + line + 2.2 * em - rows[0]], {
+  ['by shuffles', 'by shared memory'].forEach((text, n) =>
+    made.text(`way is ${n}`, [halves(at, n).start, 1.7 * em, room], text, {
+      ...{ bold: true, size: narrow ? 1.2 * em : 1.6 * em, ...(n ? {} : { fill: paint.primary }) },
+    }),
+  );
+  made.add('between', 'line', [start - (narrow ? 0.4 : 1) * em, 0.6 * em, 0, rows[2] + line + 1.9 * em], {
     stroke: paint.border,
   });
   const box = [x(0) - 5, rows[1] - 5, 4 * (x(1) - x(0)) - (x(1) - x(0) - wide) + 10, line + 10],
@@ -363,7 +459,8 @@ function addMemory(made, at, now, paint, shade) {
   });
   name('own max', rows[0] + line / 2);
   name('write', (rows[0] + line + rows[1]) / 2);
-  name('shared memory', rows[1] + 0.5 * line);
+  name('shared', rows[1] + 0.5 * line - 0.6 * em);
+  name('memory', rows[1] + 0.5 * line + 0.6 * em);
   name('read', (gate + 1.25 * em + rows[2]) / 2);
   name('max', rows[2] + line / 2);
   values.forEach((value, n) => {
@@ -407,40 +504,33 @@ function addMemory(made, at, now, paint, shade) {
         ...(said === best ? { fill: paint.background } : {}),
       });
   });
-  const y = rows[2] + line + 1.6 * em,
-    large = { bold: true, size: Math.max(em, Math.min(1.25 * em, room / 19)) };
-  made.text('mem left', [halves(at, 0).start, y, room], `${narrow ? '' : 'each lane: '}${at.rounds} shuffles`, {
+  const y = rows[2] + line + 2.1 * em,
+    large = { bold: true, size: Math.max(em, Math.min(1.6 * em, room / 17)) };
+  made.text('mem left', [halves(at, 0).start, y, room], `${at.rounds} shuffles`, {
     ...{ ...large, fill: paint.primary },
   });
-  made.text(
-    'mem right',
-    [start, y, room],
-    narrow ? 'write, wait, read' : `each lane: 1 write, 1 wait, ${values.length} reads`,
-    {
-      ...large,
-      ...late(0.88),
-    },
-  );
+  made.text('mem right', [start, y, room], narrow ? 'write, wait, read' : `1 write, 1 wait, ${values.length} reads`, {
+    ...large,
+    ...late(0.88),
+  });
 }
 
 // A row for all lanes of a warp: each shuffle doubles the lanes that know its max.
 /** @type {Add} */
 function addWarp(made, at, now, paint, shade) {
-  const { em, narrow, list, shared } = at,
+  const { em, narrow, shared } = at,
     rounds = Math.log2(WARP),
     left = narrow ? 2.2 * em : 9.5 * em,
     unit = (at.width - left - 2) / WARP,
-    top = list.y + 2.2 * em,
+    top = 3.4 * em,
     pitch = (shared.y - top - 0.4 * em) / (rounds + 0.6),
     high = 0.5 * pitch,
     owner = now.lanes.reduce((best, lane) => (lane.max > best.max ? lane : best)).lane;
   made.text(
     'warp is',
-    [0, list.y + 1.1 * em, at.width],
+    [0, 1.6 * em, at.width],
     narrow ? 'a row for all 32 lanes' : 'If all 32 lanes of a warp share one row:',
-    {
-      ...{ bold: true, size: 1.15 * em },
-    },
+    { bold: true, size: 1.3 * em },
   );
   let knows = new Set([owner]);
   for (let round = 0; round <= rounds; round++) {
@@ -454,7 +544,7 @@ function addWarp(made, at, now, paint, shade) {
       [0, y + high / 2 + 0.35 * em],
       narrow ? `${knows.size}` : `${knows.size} lane${round ? 's know' : ' knows'}`,
       {
-        bold: true,
+        ...{ bold: true, size: (narrow ? 1.3 : 1.2) * em },
         ...(round ? { enter: { alpha: 0 }, span: [begin + 0.15, begin + 0.2] } : {}),
       },
     );
@@ -509,7 +599,7 @@ function addShared(made, at, now, paint) {
     });
     x += 1.15 * side;
   }
-  if (!after(now.phase, 'shuffle 1')) return; // the question before asks it
+  if (EARLY.includes(now.phase)) return; // the question asks it
   x += 0.8 * em;
   const each = Math.min((width - x - 0.6 * em) / 2, 7.5 * em),
     size = 1.9 * em;

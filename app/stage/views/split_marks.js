@@ -1,39 +1,69 @@
-// The picture of one block against many, as marks. The bars have one axis: a token walked by a block is as wide in all.
+// How fast K and V arrive at the blocks, and how the parts of V2 become one, as marks. A plant is memory, a pipe and the
+// SMs with their blocks: the stream in the pipe is as wide as the recorded rate. The merge is a table with a last row.
 import { Marks } from '../core/kinds.js';
 import { blend, COLOURS, number, PALETTE, rgb, short } from '../core/paint.js';
 import { spread } from './split_rule.js';
 
-const MOST = 16; // blocks on an SM, as drawn
+const LINE = 4; // blocks in a line of an SM's square, and lines
 
 /** @typedef {block_table.Part} Part */
+/** @typedef {{id: string, timed: block_table.Timed, kernel: number, late: boolean}} Plant */
 
 /**
  * @param {{width: number, height: number, em: number}} size of the pane
- * @param {{parts: Part[], tokens: number}} of the run
+ * @param {{parts: Part[], sms: number, l: number}} of the run, and of the GPU
  */
-export function splitLayout({ width: pane, height, em }, { parts, tokens }) {
+export function splitLayout({ width: pane, height, em }, { parts, sms, l }) {
   const narrow = pane < 46 * em,
     width = pane - (narrow ? 2 : 0.8 * em), // a gap before the Guide's card
-    gap = 1.9 * em, // of a title
-    bar = (narrow ? 2 : 2.4) * em,
-    second = gap + bar + 2 * em + gap,
-    clamp = (/** @type {number} */ free, /** @type {number} */ most) =>
-      Math.max(1.5 * em, Math.min(most * em, free / parts.length)),
-    race = { y: second, pitch: clamp(height - second - 0.4 * em, 5) },
-    rows = { y: gap, pitch: clamp(height - gap - 9.5 * em, 4.2) },
-    end = rows.y + parts.length * rows.pitch + 0.4 * em,
-    longest = (Math.max(...parts.map(({ first, end: last }) => last - first)) * width) / tokens,
-    // the columns of a part: its max, its output, its weight, its sum
-    max = longest + (narrow ? 0.5 : 1.2) * em,
-    output = max + 6.5 * em,
-    weight = narrow ? max + 3.2 * em : output + 6.5 * em,
-    sum = weight + (narrow ? 4 : 6.5) * em,
-    unit = (width - sum - 3.5 * em) / Math.max(...parts.map(part => part.l)),
-    half = Math.max(11.5 * em, (height - 0.4 * em) / 2);
+    gap = (narrow ? 0.8 : 2) * em, // between two plants
+    half = (width - gap) / 2,
+    tall = Math.max(height - 2, (narrow ? 20 : 14) * em),
+    plant = (/** @type {number} */ x, /** @type {number} */ wide) => plantLayout([x, 0, wide, tall], em, narrow, sms),
+    // the merge: a row for each part, and one for all
+    head = (height < 20 * em ? 1.8 : 2.2) * em,
+    foot = (narrow ? 3.2 : height < 20 * em ? 1.6 : 2) * em,
+    pitch = Math.max(1.15 * em, Math.min(4.4 * em, (height - head - foot) / (parts.length + 1.6))),
+    max = (narrow ? 2.2 : 6) * em,
+    output = max + (narrow ? 3.6 : 6.5) * em,
+    weight = output + (narrow ? 0 : 12.5 * em),
+    sum = weight + (narrow ? 4.2 : 6.5) * em;
   return {
-    ...{ width, em, narrow, bar, gap, height, race, rows, columns: { max, output, weight, sum }, unit, half },
-    merge: { y: end, h: Math.max(9 * em, Math.min(11 * em, height - end - 4)) },
-    bottom: Math.max(race.y + parts.length * race.pitch + 4, end + 9 * em + 2, 2 * half),
+    ...{
+      width,
+      em,
+      narrow,
+      height: tall,
+      alone: plant(0, width),
+      left: plant(0, half),
+      right: plant(half + gap, half),
+    },
+    rows: { y: head, pitch, end: head + parts.length * pitch },
+    ...{ columns: { max, output, weight, sum }, unit: (width - sum - (narrow ? 3 : 4) * em) / l },
+    bottom: Math.max(tall, head + (parts.length + 1.6) * pitch + foot),
+  };
+}
+
+/** A plant's places. @type {(rect: number[], em: number, narrow: boolean, sms: number) => any} */
+function plantLayout([x, y, w, h], em, narrow, sms) {
+  const tight = h < 22 * em,
+    big = (narrow || tight ? 1.3 : 1.9) * em, // the numbers
+    head = y + 0.9 * big,
+    label = head + (narrow || tight ? 1.4 : 1.9) * em,
+    strip = { y: label + 0.4 * em, h: (tight ? 2.2 : narrow ? 2.2 : 2.6) * em },
+    below = strip.y + strip.h,
+    said = (narrow || tight ? 1.8 : 2.2) * em, // over the SMs
+    least = tight ? 3.4 : narrow ? 4 : 5,
+    pipe = { y: below, h: Math.max(least * em, Math.min(11 * em, 0.36 * (y + h - below - said))) },
+    top = pipe.y + pipe.h + said,
+    free = y + h - top,
+    high = (/** @type {number} */ many) => free / Math.ceil(sms / many),
+    // how far an SM is from a square, if they fill the place
+    off = (/** @type {number} */ many) => Math.abs(Math.log(w / many / high(many))),
+    columns = Array.from({ length: 32 }, (_, n) => n + 8).reduce((best, many) => (off(many) < off(best) ? many : best));
+  return {
+    ...{ x, w, em, narrow, big, head, label, strip, pipe, columns, said: top - 0.6 * em },
+    sms: [x, top, w, free],
   };
 }
 
@@ -43,402 +73,295 @@ export function splitLayout({ width: pane, height, em }, { parts, tokens }) {
  * @param {Layout} at
  * @param {object} now
  * @param {block_table.SplitMeta} now.meta
- * @param {string} now.phase whole, race, parts, merged or hand
+ * @param {string} now.phase whole, many, cut, parts, merged or hand
  * @param {block_table.Timed | null} now.timed the recorded times in the hand
- * @param {number} now.longest µs of the longest bar
+ * @param {number} now.flow how far the streams have flowed, in whole lengths
  * @param {Paint} paint
  */
-export function splitMarks(at, { meta, phase, timed, longest }, paint) {
-  const made = new Marks(at.em);
-  if (phase === 'hand' && timed) {
-    chips(made, at, meta, timed, longest, paint);
-    return made.list;
+export function splitMarks(at, { meta, phase, timed, flow }, paint) {
+  const made = new Marks(at.em),
+    { long, short: many } = meta;
+  if (phase === 'parts' || phase === 'merged') merge(made, at, meta, phase, paint);
+  else if (long && many && timed) {
+    const hand = phase === 'hand',
+      first = { id: 'left', timed: hand ? timed : long, kernel: 0, late: hand };
+    // the first one makes room before another comes
+    plant(made, phase === 'whole' ? at.alone : at.left, first, meta, flow, paint);
+    if (phase === 'many')
+      plant(made, at.right, { id: 'short', timed: many, kernel: 0, late: false }, meta, flow, paint);
+    if (phase === 'cut' || hand)
+      plant(made, at.right, { id: 'right', timed: hand ? timed : long, kernel: 1, late: hand }, meta, flow, paint);
   }
-  if (phase === 'whole') {
-    idle(made, at, meta, paint);
-    return made.list;
-  }
-  if (phase === 'race') whole(made, at, meta, phase, paint);
-  cut(made, at, meta, phase, paint);
-  if (phase !== 'race') merge(made, at, meta, phase, paint);
   return made.list;
 }
 
 const GOES = [0, 0.06], // what leaves is gone before anything else moves
-  COMES = [0.08, 0.2];
+  COMES = [0.15, 0.3],
+  FLOWS = [0.25, 1],
+  EARLY = [0, 0.15];
 
-/** K, then V, of some tokens: where a block walks, and how far it is. */
-/** @type {(made: Marks, id: string, rect: number[], span: number[], moves: string, paint: Paint, tip: string) =>
- *   void} */
-function walk(made, id, [x, y, w, h], span, moves, paint, tip) {
-  ['K', 'V'].forEach((cache, n) => {
-    const rect = [x + (n * w) / 2, y, w / 2 - 1, h],
-      middle = (span[0] + span[1]) / 2;
-    made.rect(`${id} ${cache}`, rect, { fill: blend(rgb(COLOURS[cache]), rgb(paint.background), 0.2), out: GOES });
-    made.rect(`${id} ${cache} walked ${moves}`, rect, {
-      fill: COLOURS[cache],
-      enter: moves ? { rect: [rect[0], y, 0, h] } : {},
-      span: n ? [middle, span[1]] : [span[0], middle],
-      ...{ ease: 'line', out: [0, 0.01], datum: { part: `${id} ${cache}` }, tip: `${tip}: ${cache}` },
-    });
+/** Memory with K and V, the pipe, and the SMs. */
+/** @type {(made: Marks, at: any, now: Plant, meta: block_table.SplitMeta, flow: number, paint: Paint) => void} */
+function plant(made, at, { id, timed, kernel, late }, { sms, size, best, longer, more }, flow, paint) {
+  const { x, w, em, narrow, big, head, label, strip, pipe, columns, said } = at,
+    { contexts, tokens } = timed,
+    rate = timed.rate[kernel],
+    us = timed.us[kernel],
+    slower = late && us === Math.max(...timed.us),
+    blocks = timed.blocks[kernel],
+    each = Math.round(blocks / sms),
+    name = `V${kernel + 1}`,
+    fill = PALETTE.kernels[kernel],
+    still = id === 'left' && !late,
+    comes = { out: GOES, span: still ? EARLY : COMES, ease: 'both' },
+    flows = { out: GOES, span: still ? EARLY : FLOWS, ease: 'both' },
+    most = Math.max(...[...longer, ...more].map(one => one.contexts * one.tokens)),
+    block = kernel ? `${number(Math.min(size, tokens))} tokens` : 'one context';
+  made.text(`${id} name`, [x, head], narrow ? name : `${name}: one block, ${block}`, {
+    ...{ bold: true, fill, size: (narrow ? 1.2 : 1.3) * em, ...comes },
   });
-}
-
-/** The SMs of the GPU, a square each. busy: how many have a block. */
-/** @type {(made: Marks, id: string, rect: number[], sms: {count: number, busy: number, columns: number}, fill: string,
- *   paint: Paint, span: number[]) => void} */
-function squares(made, id, rect, { count, busy, columns }, fill, paint, span) {
-  const fills = Array.from({ length: count }, (_, sm) => rgb(sm < busy ? fill : paint.panel));
-  made.add(id, 'cells', rect, {
-    ...{ columns, fills, border: paint.border, bordered: [`${rgb(paint.panel)}`], out: GOES, span },
-    ...{ datum: { part: id }, tip: `${busy} of ${count} SMs have a block (modelled)` },
-  });
-}
-
-/** V1 with one long context: few blocks, so most SMs idle. Below: its recorded times with few and with many blocks. */
-/** @type {(made: Marks, at: Layout, meta: block_table.SplitMeta, paint: Paint) => void} */
-function idle(made, at, { more, sms, heads }, paint) {
-  const { em, narrow, width, height } = at,
-    below = (more.length ? 11.5 : 4.5) * em,
-    free = height - 1.7 * em - below,
-    // the largest squares that have room
-    columns = [12, 15, 17, 18, 19, 20, 21].find(many => Math.ceil(sms / many) * (width / many) <= free) ?? 22,
-    lines = Math.ceil(sms / columns),
-    cell = Math.max(1.3 * em, Math.min(width / columns, free / lines)),
-    busy = Math.min(heads, sms),
-    big = (narrow ? 1.15 : 1.7) * em;
-  made.text(
-    'idle is',
-    [0, em],
-    narrow ? `GPU: ${sms} SMs` : `The GPU has ${sms} SMs, its processors. Filled: SMs with work`,
-    {
-      ...{ bold: true, out: GOES, span: COMES },
+  made.text(`${id} takes`, [x + w, head], '', {
+    ...{
+      value: us,
+      format: (/** @type {number} */ now) => `${short(now, 3)} µs`,
+      bold: true,
+      align: 'right',
+      size: big,
     },
-  );
-  squares(
-    made,
-    'idle sms',
-    [0, 1.6 * em, columns * cell, lines * cell],
-    { count: sms, busy, columns },
-    PALETTE.kernels[0],
-    paint,
-    COMES,
-  );
-  let y = 1.6 * em + lines * cell + 1.3 * big;
-  made.text('idle has', [0, y], `${sms - busy} of ${sms} SMs idle`, {
-    ...{ bold: true, size: big, fill: PALETTE.wrong, out: GOES, span: COMES },
+    ...{ fill: slower ? PALETTE.wrong : paint.text, ...flows },
+    ...{ datum: { part: 'time', kernel: name }, tip: `${name}: ${short(us, 4)} µs, recorded` },
   });
-  y += 1.5 * em;
-  made.text('idle why', [0, y], `V1: ${heads} blocks, one for each query head`, { out: GOES, span: COMES });
-  if (!more.length) return;
-  const [first, last] = [more[0], more[more.length - 1]],
-    label = (narrow ? 7 : 9) * em,
-    room = width - label - 6 * em,
-    row = Math.max(1.9 * em, Math.min(3.2 * em, (height - y - 3 * em) / 2));
-  y += 2.1 * em;
+  const of = `${contexts} context${contexts > 1 ? 's' : ''} of ${number(tokens)} tokens`;
   made.text(
-    'times are',
-    [0, y],
-    narrow
-      ? 'Recorded times of V1'
-      : `${last.contexts} requests take only ${short(last.us[0] / first.us[0], 2)} times as long as one. Recorded, ${number(first.tokens)} tokens each`,
-    { bold: true, out: GOES, span: COMES },
+    `${id} has`,
+    [x, label],
+    narrow ? `${contexts} × ${number(tokens)} tokens` : `K and V in memory: ${of}`,
+    comes,
   );
-  [first, last].forEach(({ us: [us], blocks: [blocks] }, n) => {
-    const top = y + 0.5 * em + n * row,
-      line = top + (row - 0.4 * em) / 2 + 0.35 * em,
-      wide = (room * us) / last.us[0];
-    made.text(`time ${n} is`, [0, line], `${number(blocks)} blocks`, { out: GOES, span: COMES });
-    made.rect(`time ${n}`, [label, top, wide, row - 0.4 * em], {
-      ...{ fill: PALETTE.kernels[0], datum: { part: 'many', blocks }, out: GOES },
-      ...{
-        enter: { rect: [label, top, 0, row - 0.4 * em] },
-        tip: `${number(blocks)} blocks: ${short(us, 4)} µs, recorded`,
-      },
-    });
-    made.text(`time ${n} takes`, [label + wide + 0.6 * em, line], `${short(us, 3)} µs`, {
-      ...{ bold: true, out: GOES, span: COMES },
-    });
-  });
-}
-
-/** @type {(made: Marks, at: Layout, meta: block_table.SplitMeta, phase: string, paint: Paint) => void} */
-function whole(made, at, meta, phase, paint) {
-  const { tokens } = meta,
-    { em, narrow, width, gap, bar } = at;
-  made.text(`V1 is ${phase}`, [0, em], `V1: one block walks all ${tokens} tokens`, {
-    ...{ bold: true, out: GOES, span: COMES },
-  });
-  walk(made, 'V1', [0, gap, width, bar], [0, 1], phase, paint, `V1's block, tokens 0 to ${tokens - 1}`);
-  ['keys K', 'values V'].forEach((cache, n) =>
-    made.text(
-      `V1 ${cache} ${phase}`,
-      [(n * width) / 2 + 0.6 * em, gap + bar / 2 + 0.4 * em],
-      narrow ? cache : `${n ? 'then all' : 'first all'} ${cache}`,
-      {
-        ...{ fill: '#fff', bold: true, size: (narrow ? 1 : 1.2) * em },
-        ...{ span: [0.5 * n + 0.3, 0.5 * n + 0.45], out: [0, 0.01] },
-      },
-    ),
-  );
-}
-
-/** V2's blocks: each walks its own tokens, and then has its own max, output and sum. */
-/** @type {(made: Marks, at: Layout, meta: block_table.SplitMeta, phase: string, paint: Paint) => void} */
-function cut(made, at, meta, phase, paint) {
-  const { tokens, parts, size, sms, heads, long } = meta,
-    { em, narrow, width, gap, columns } = at,
-    races = phase === 'race',
-    { y, pitch } = races ? at.race : at.rows,
-    tall = pitch - Math.max(4, 0.16 * pitch),
-    scale = width / tokens,
-    own = parts[0].end - parts[0].first,
-    done = own * scale,
-    lines = parts.map((_, n) => y + n * pitch + tall / 2 + 0.35 * em);
-  made.text(
-    `V2 is ${races}`,
-    [0, y - 0.6 * em],
-    races ? `V2: ${parts.length} blocks at the same time` : `${narrow ? '' : 'V2: '}${parts.length} blocks`,
-    { bold: true, out: GOES, span: COMES },
-  );
-  parts.forEach(({ first, end, ...part }, n) => {
-    const rect = [0, y + n * pitch, (end - first) * scale, tall],
-      tip = `V2's block ${n}, tokens ${first} to ${end - 1}`;
-    walk(made, `V2 ${n}`, rect, [0, (end - first) / tokens], races ? phase : '', paint, tip);
-    if (rect[2] > 2.4 * em)
-      made.text(`block ${n} ${races}`, [0.4 * em, lines[n]], `${n}`, {
-        ...{ fill: '#fff', bold: true, span: races ? [0.12, 0.2] : [0, 1], out: [0, 0.01] },
-      });
-    else
-      made.text(`block ${n} ${races}`, [rect[2] + 0.4 * em, lines[n]], `${n}`, {
-        ...{ bold: true, span: races ? [0.12, 0.2] : [0, 1], out: [0, 0.01] },
-      });
-    if (races)
-      made.text(`tokens ${n}`, [columns.max, lines[n]], `tokens ${first} to ${end - 1}`, {
-        out: GOES,
-        span: [0.14, 0.24],
-      });
-    else
-      made.text(`own ${n}`, [columns.max, lines[n]], short(part.m, 3), {
-        ...{ datum: { part: 'own', partition: n }, out: GOES, span: [0.3, 0.6] },
-      });
-  });
-  if (!races) return;
-  const ends = [gap + at.bar, y - 1.8 * em, y, y + parts.length * pitch - 4]; // not over the title
-  [0, 2].forEach(n =>
-    made.add(`done ${n}`, 'line', [done + 2, ends[n], 0, ends[n + 1] - ends[n]], {
-      ...{ stroke: PALETTE.wrong, width: 2, dash: [6, 4], span: [0.14, 0.18], out: GOES },
-    }),
-  );
-  made.text(
-    'done is',
-    [done + 0.7 * em, gap + at.bar + 1.4 * em],
-    narrow ? 'V2 has read all' : 'V2 has read everything. V1 reads on',
-    {
-      ...{ bold: true, fill: PALETTE.wrong, size: 1.1 * em, span: [0.16, 0.22], out: GOES },
+  made.add(`${id} memory`, 'strip', [x, strip.y, (w * contexts * tokens) / most, strip.h], {
+    ...{ of: { contexts, parts: kernel ? timed.parts : 1, letters: `600 ${Math.max(12, 0.9 * em)}px ${paint.font}` } },
+    ...{ fills: [COLOURS.K, COLOURS.V].map(rgb), gap: kernel ? 2 : 0, enter: { gap: 0, alpha: 0 }, ...comes },
+    ...{
+      datum: { part: 'memory', kernel: name },
+      tip: `${name}: ${of}${kernel ? `, in ${timed.parts} parts each` : ''}`,
     },
-  );
-  if (narrow) return;
-  // the SMs that a whole request keeps busy, on a GPU
-  const left = columns.max + 9.5 * em,
-    comes = { out: GOES, span: [0.2, 0.3] },
-    high = (parts.length * pitch - 8 * em) / 2,
-    of = [Math.min(width - left - 2, (high * 22) / 6), high],
-    each = Math.ceil(long / size),
-    blocks = [heads, heads * each],
-    says = [`${heads} blocks`, `${heads} × ${each} parts = ${number(heads * each)} blocks`];
-  made.text('busy is', [left, y - 0.6 * em], `The GPU, ${number(long)} tokens, ${heads} query heads`, comes);
-  says.forEach((text, n) => {
-    const from = y + n * (high + 2.6 * em),
-      busy = Math.min(blocks[n], sms),
-      now = busy < sms ? `${sms - busy} SMs idle` : `all ${sms} SMs busy`;
-    made.text(`V${n + 1} busy is`, [left, from + em], `V${n + 1}: ${text}, ${now}`, { bold: true, ...comes });
-    squares(
-      made,
-      `V${n + 1} busy`,
-      [left, from + 1.5 * em, of[0], of[1]],
-      { count: sms, busy, columns: 22 },
-      PALETTE.kernels[n],
-      paint,
-      [0.2, 0.3],
-    );
   });
-  if (size !== own)
-    made.text(
-      'size',
-      [left, y + parts.length * pitch - 1.2 * em],
-      `Left: parts of ${own} tokens. Right: parts of ${size}`,
-      { out: GOES, span: [0.3, 0.4] },
-    );
+  made.add(`${id} stream`, 'stream', [x, pipe.y, w, pipe.h], {
+    ...{ share: rate / best, flow, fill: paint.panel, stroke: paint.border, of: { em, fills: [COLOURS.K, COLOURS.V] } },
+    ...{ enter: { share: 0 }, ...flows, datum: { part: 'stream', kernel: name } },
+    tip: `${name}: its blocks ask for ${short(rate, 4)} TB of K and V in a second`,
+  });
+  // the rate: in the empty part of the pipe, or on a plate in the stream
+  const wide = Math.min(w, (narrow ? 8 : 12.5) * em),
+    end = (w * rate) / best,
+    left = x + (w - end > wide ? end + 0.5 * em : Math.max(0, Math.min(end, w) - wide - 0.6 * em)),
+    middle = pipe.y + pipe.h / 2,
+    inside = w - end <= wide,
+    plate = { fill: paint.background, alpha: inside ? 0.94 : 0 };
+  made.rect(`${id} plate`, [left, middle - 1.6 * big, wide, 1.6 * big + 1.3 * em], {
+    ...{ ...plate, enter: { alpha: 0 }, ...flows },
+  });
+  made.text(`${id} rate`, [left + 0.5 * em, middle - 0.25 * big], '', {
+    ...{ value: rate, format: (/** @type {number} */ now) => `${short(now, 2)} TB/s`, bold: true, size: big * 1.1 },
+    ...flows,
+  });
+  made.text(
+    `${id} best`,
+    [left + 0.5 * em, middle + 0.75 * em],
+    narrow ? `full: ${short(best, 3)}` : `full: ${short(best, 3)}, best recorded`,
+    flows,
+  );
+  const heads = Math.round(timed.blocks[0] / contexts),
+    product = w > 45 * em && !kernel ? `${contexts} contexts × ${heads} query heads = ` : '',
+    has = each ? `about ${number(each)} ${narrow ? 'in each SM' : 'each'}` : 'most have none',
+    grid = narrow ? has : `${product}${number(blocks)} blocks on ${sms} SMs: ${has}`;
+  made.text(`${id} blocks`, [x, said], grid, { bold: true, ...comes });
+  made.add(`${id} sms`, 'sms', at.sms, {
+    ...{ of: { columns }, counts: spread(blocks, sms), fill, stroke: paint.border, empty: paint.panel },
+    ...{ enter: { alpha: 0, counts: spread(0, sms) }, out: GOES, span: still ? EARLY : [0.15, 0.6], ease: 'both' },
+    datum: { part: 'sms', kernel: name },
+    tip: `${name}: ${number(blocks)} blocks on ${sms} SMs, spread evenly (modelled)`,
+  });
 }
 
-/** What the second kernel does with the parts: each sum counts by its weight, and the sums become one. */
+/** What the blocks leave, a row each, and what the second kernel makes of it, in the last row. */
 /** @type {(made: Marks, at: Layout, meta: block_table.SplitMeta, phase: string, paint: Paint) => void} */
 function merge(made, at, { parts, m, l, v1_l }, phase, paint) {
   const { em, narrow, width, rows, columns, unit } = at,
     merged = phase === 'merged',
-    high = rows.pitch - Math.max(4, 0.16 * rows.pitch),
-    title = rows.y - 0.6 * em,
+    tall = rows.pitch - Math.max(3, 0.22 * rows.pitch),
+    all = { y: rows.end + 0.35 * rows.pitch, h: Math.min(1.15 * rows.pitch, tall + 1.2 * em) },
     light = blend(rgb(COLOURS.P), rgb(paint.background), 0.3),
-    most = Math.max(...parts.flatMap(({ output }) => output.map(Math.abs))), // of all numbers of the outputs
-    box = at.merge,
-    bar = { y: box.y + 2.4 * em, h: 2.4 * em },
+    outputs = parts.map(part => part.output.map(one => one * part.weight)),
+    added = parts[0].output.map((_, dim) => outputs.reduce((sum, one) => sum + (one[dim] ?? 0), 0)),
+    most = Math.max(1e-30, ...[...parts.flatMap(part => part.output), ...added].map(Math.abs)),
+    size = Math.min(1.25 * em, Math.max(em, 0.5 * tall)), // of the numbers
+    baseline = (/** @type {number} */ y, /** @type {number} */ h) => y + h / 2 + 0.35 * size,
     names = [
       ['max', narrow ? 'max' : 'own max m'],
-      ...(narrow ? [] : [['output', 'own O']]),
+      ...(narrow ? [] : [['output', merged ? 'own O × factor' : 'own output O']]),
       ...(merged ? [['weight', 'factor']] : []),
       ['sum', merged ? 'own sum × factor' : 'own sum l'],
     ];
   for (const [column, name] of names)
-    made.text(`${column} is ${name}`, [columns[/** @type {'max'} */ (column)], title], name, {
+    made.text(`${column} is ${name}`, [columns[/** @type {'max'} */ (column)], 1.3 * em], name, {
       ...{ bold: true, out: GOES, span: COMES, fill: column === 'weight' ? PALETTE.wrong : paint.text },
     });
-  made.rect('one', [1, box.y, width - 2, box.h], {
-    ...{ stroke: merged ? paint.text : paint.border, width: merged ? 2 : 1, dash: merged ? undefined : [5, 4] },
-    out: GOES,
+  /** @type {(id: string, values: number[], place: number[], span: number[], tip?: string) => void} */
+  const bars = (id, values, [y, h], span, tip = '') => {
+    if (narrow) return;
+    const pitch = (11 * em) / values.length,
+      zero = y + h / 2;
+    made.add(`${id} zero`, 'line', [columns.output, zero, 11 * em, 0], { stroke: paint.border, out: GOES });
+    values.forEach((value, dim) => {
+      const high = Math.max(1, (Math.abs(value) / most) * (h / 2));
+      made.rect(`${id} ${dim}`, [columns.output + dim * pitch, value < 0 ? zero : zero - high, pitch - 2, high], {
+        ...{
+          fill: COLOURS.O,
+          out: GOES,
+          ease: 'both',
+          span,
+          tip: `${tip}dim ${dim}: ${short(value, 3)}, not divided by l`,
+        },
+        enter: { rect: [columns.output + dim * pitch, zero, pitch - 2, 0] },
+      });
+    });
+  };
+  made.rect('all', [1, all.y, width - 2, all.h], {
+    ...{ fill: merged ? paint.panel : undefined, stroke: merged ? paint.text : paint.border, width: merged ? 2 : 1 },
+    ...{ dash: merged ? undefined : [5, 4], out: GOES },
   });
-  const says = merged ? 'Second kernel: one sum' : 'Second kernel: waits for all blocks';
-  made.text(`one ${phase}`, [0.8 * em, box.y + 1.6 * em], says, { bold: true, out: GOES, span: COMES });
-  let left = 0.8 * em;
+  made.text(
+    `all is ${merged}`,
+    [0.6 * em, baseline(all.y, all.h)],
+    merged ? 'all' : narrow ? 'waits for all' : 'second kernel: waits for all blocks',
+    {
+      ...{ bold: true, out: GOES, span: COMES, size },
+    },
+  );
+  let left = columns.sum;
   parts.forEach((part, n) => {
     const y = rows.y + n * rows.pitch,
-      line = y + high / 2 + 0.35 * em,
       own = part.l * part.weight,
       now = merged ? own : part.l,
-      wide = ((width - 1.6 * em) * own) / l,
       turn = 0.03 * n,
       tip = `block ${n}: ${short(part.l, 3)} × ${short(part.weight, 3)} = ${short(own, 3)} of l`,
-      thing = { datum: { part: 'weight', share: n }, tip };
-    if (!narrow)
-      part.output.forEach((value, dim) => {
-        const pitch = (5 * em) / part.output.length,
-          tall = (Math.abs(value) / most) * (high / 2) * (merged ? part.weight : 1),
-          zero = y + high / 2;
-        made.rect(
-          `output ${n} ${dim}`,
-          [columns.output + dim * pitch, value < 0 ? zero : zero - tall, pitch - 1, Math.max(1, tall)],
-          {
-            ...{ fill: COLOURS.O, out: GOES, ease: 'both' },
-            ...{
-              span: merged ? [0.1 + turn, 0.3 + turn] : [0.3, 0.6],
-              tip: `block ${n}, dim ${dim}: ${short(value, 3)}, not divided by l yet`,
-            },
-          },
-        );
-      });
-    if (merged) {
+      thing = { datum: { part: 'weight', share: n }, tip },
+      line = baseline(y, tall);
+    made.text(`block ${n}`, [0.4 * em, line], narrow ? `${n}` : `block ${n}`, {
+      ...{ out: GOES, size, span: COMES, datum: { part: 'block', block: n } },
+      tip: `block ${n}: tokens ${part.first} to ${part.end - 1}`,
+    });
+    made.text(`own ${n}`, [columns.max, line], short(part.m, 3), {
+      ...{ datum: { part: 'own', partition: n }, out: GOES, size, span: [0.2, 0.5] },
+    });
+    const said = merged ? [0.1 + turn, 0.3 + turn] : [0.3, 0.6];
+    bars(`output ${n}`, merged ? outputs[n] : part.output, [y, tall], said, `block ${n}, `);
+    if (merged)
       made.text(`weight ${n}`, [columns.weight, line], `× ${short(part.weight, 3)}`, {
-        ...{
-          bold: true,
-          fill: PALETTE.wrong,
-          datum: { part: 'weight', partition: n },
-          span: [turn, 0.1 + turn],
-          out: GOES,
-        },
+        ...{ bold: true, fill: PALETTE.wrong, size, datum: { part: 'weight', partition: n } },
+        ...{ span: [turn, 0.1 + turn], out: GOES },
       });
-    }
-    made.rect(`sum ${n} was`, [columns.sum, y, part.l * unit, high], { fill: light, out: GOES });
-    made.rect(`sum ${n}`, [columns.sum, y, now * unit, high], {
+    made.rect(`sum ${n} was`, [columns.sum, y, part.l * unit, tall], { fill: light, out: GOES });
+    made.rect(`sum ${n}`, [columns.sum, y, now * unit, tall], {
       ...{ fill: COLOURS.P, out: GOES, ease: 'both', span: merged ? [0.1 + turn, 0.35 + turn] : [0.3, 0.8] },
-      ...{ enter: { rect: [columns.sum, y, 0, high] }, ...thing },
+      ...{ enter: { rect: [columns.sum, y, 0, tall] }, ...thing },
     });
-    const inside = merged && (part.l - own) * unit > 3.2 * em, // beside the part that counts
-      after = columns.sum + part.l * unit + 0.5 * em;
-    made.text(`sum ${n} is ${merged}`, [inside ? columns.sum + own * unit + 0.4 * em : after, line], short(now, 3), {
-      ...{ bold: merged, out: GOES, span: merged ? [0.3 + turn, 0.4 + turn] : [0.6, 0.8] },
+    made.text(`sum ${n} is ${merged}`, [columns.sum + part.l * unit + 0.5 * em, line], short(now, 3), {
+      ...{ bold: true, out: GOES, size, span: merged ? [0.3 + turn, 0.4 + turn] : [0.6, 0.8] },
     });
-    if (inside) made.text(`sum ${n} of`, [after, line], short(part.l, 3), { out: GOES, span: COMES });
     if (!merged) return;
-    made.rect(`share ${n}`, [left, bar.y, wide - 1, bar.h], {
+    const pad = 0.2 * all.h;
+    made.rect(`share ${n}`, [left, all.y + pad, Math.max(0.5, own * unit - 1), all.h - 2 * pad], {
       ...{ fill: COLOURS.P, ease: 'both', span: [0.4 + turn, 0.7 + turn], out: GOES, ...thing },
-      enter: { rect: [columns.sum, y, wide, high], alpha: 0 },
+      enter: { rect: [columns.sum, y, own * unit, tall], alpha: 0 },
     });
-    if (wide > 0.55 * em)
-      made.text(`share ${n} is`, [left + wide / 2, bar.y + bar.h / 2 + 0.35 * em], `${n}`, {
-        ...{ fill: '#fff', bold: true, align: 'center', span: [0.9, 1], out: GOES },
-      });
-    left += wide;
+    left += own * unit;
   });
   if (!merged) return;
-  const same = short(v1_l, 4) === short(l, 4);
-  const lines = [
-    `l = ${short(l, 4)}, all parts under the largest m, ${short(m, 3)}${same ? '. V1 has the same l' : ''}`,
-    'Factor: e^(own m − m). O = all outputs × their factors, added, then divided by l',
-  ];
-  (narrow
-    ? [`l = ${short(l, 4)}${same ? ', as in V1' : ''}. m = ${short(m, 3)}`, 'O = sum of O × factor, / l']
-    : lines
-  ).forEach((text, n) =>
-    made.text(`one is ${n}`, [0.8 * em, bar.y + bar.h + (1.7 + 1.7 * n) * em], text, {
-      ...{ bold: !n, span: [0.9, 1], datum: { part: 'weight', line: n }, out: GOES },
+  const late = { bold: true, out: GOES, size, span: [0.9, 1] },
+    line = baseline(all.y, all.h);
+  made.text('all max', [columns.max, line], short(m, 3), late);
+  bars('added', added, [all.y + 3, all.h - 6], [0.7, 0.95], 'added, ');
+  made.text('all sum', [left + 0.5 * em, line], short(l, narrow ? 3 : 4), late);
+  const same = short(v1_l, 4) === short(l, 4) ? ', as in V1' : '',
+    ends = narrow
+      ? ['factor: e^(own m − largest m)', `output: added O ÷ ${short(l, 3)}`]
+      : [`factor = e^(own m − largest m). Output = added O ÷ ${short(l, 4)}${same}`];
+  ends.forEach((text, n) =>
+    made.text(`end ${n}`, [0, all.y + all.h + (1.5 + 1.4 * n) * em], text, {
+      ...{ bold: true, span: [0.9, 1], datum: { part: 'weight', line: n }, out: GOES },
     }),
   );
 }
 
-/** Recorded times, and the blocks of each SM. */
-/** @type {(made: Marks, at: Layout, meta: block_table.SplitMeta, timed: block_table.Timed, longest: number, paint: Paint) => void} */
-function chips(made, at, { sms, size }, { us, blocks, contexts }, longest, paint) {
-  const { em, width, half, narrow } = at,
-    [few, many] = blocks,
-    slower = us.indexOf(Math.max(...us));
-  ['V1', 'V2'].forEach((id, n) => {
-    const y = n * half,
-      each = Math.round(blocks[n] / sms),
-      time = { y: y + 1.7 * em, h: 3 * em },
-      wide = Math.max(2, ((width - 8 * em) * us[n]) / longest),
-      stacks = [0, time.y + time.h + 2.3 * em, width, half - time.h - 4.8 * em];
-    made.text(
-      `${id} hand`,
-      [0, y + 1.1 * em],
-      n ? `V2: a block for each ${size} tokens, and a second kernel` : 'V1: a block for a whole context',
-      {
-        ...{ bold: true, out: GOES, span: COMES },
-      },
-    );
-    made.rect(`${id} time`, [0, time.y, wide, time.h], {
-      ...{ fill: PALETTE.kernels[n], ease: 'both', out: GOES, enter: { rect: [0, time.y, 0, time.h] } },
-      ...{ datum: { part: 'time', kernel: id }, tip: `${id}: ${short(us[n], 4)} µs, recorded` },
-    });
-    made.text(`${id} takes`, [wide + 0.7 * em, time.y + 2 * em], `${short(us[n], 3)} µs`, {
-      ...{ bold: true, size: 1.5 * em, fill: n === slower ? PALETTE.wrong : paint.text, ease: 'both', out: GOES },
-    });
-    const says = each ? `about ${each} for each` : 'most have none',
-      of = `${contexts} context${contexts > 1 ? 's' : ''} × ${few / contexts} query heads${n ? ` × ${many / few} parts` : ''} = `;
-    made.text(
-      `${id} work`,
-      [0, stacks[1] - 0.6 * em],
-      `${narrow ? '' : of}${number(blocks[n])} blocks on ${sms} SMs: ${says}`,
-      { out: GOES, span: COMES },
-    );
-    made.add(`${id} sms`, 'stacks', stacks, {
-      ...{ counts: spread(blocks[n], sms), unit: stacks[3] / MOST, fill: PALETTE.kernels[n], empty: paint.panel },
-      ...{
-        stroke: paint.border,
-        datum: { part: 'sms', kernel: id },
-        tip: `${id}: ${number(blocks[n])} blocks on ${sms} SMs`,
-        out: GOES,
-      },
-    });
-  });
-}
-
 /** @type {import('../core/kinds.js').Kinds} */
 export const SPLIT_KINDS = {
-  // A column for each SM, with its blocks from the bottom up.
-  stacks(g, { rect: [x, y, w, h], counts, unit, fill, empty, stroke }) {
-    const pitch = w / counts.length,
-      gap = pitch > 5 ? 1 : 0.5;
-    /** @type {number[]} */ (counts).forEach((count, n) => {
-      const left = x + n * pitch;
-      g.fillStyle = empty;
-      g.fillRect(left, y, pitch - gap, h);
-      g.fillStyle = stroke;
-      g.fillRect(left, y + h - 1, pitch - gap, 1);
-      g.fillStyle = fill;
-      for (let block = 0; block < count; block++) {
-        const share = Math.min(1, count - block);
-        g.fillRect(left, y + h - (block + share) * unit + 1, pitch - gap, share * unit - 1);
+  // K over V of some contexts, each in parts with so many pixels between them.
+  strip(g, { rect: [x, y, w, h], of: { contexts, parts, letters }, fills, gap }) {
+    const whole = w / contexts,
+      apart = Math.min(5, 0.2 * whole);
+    fills.forEach((/** @type {number[]} */ fill, /** @type {number} */ row) => {
+      g.fillStyle = `rgb(${fill.map(Math.round).join(',')})`;
+      for (let n = 0; n < contexts; n++)
+        for (let part = 0; part < parts; part++) {
+          const each = (whole - apart) / parts;
+          g.fillRect(
+            x + n * whole + part * each,
+            y + (row * h) / 2,
+            Math.max(0.5, each - Math.min(gap, 0.4 * each)),
+            h / 2 - 1,
+          );
+        }
+    });
+    g.font = letters;
+    g.fillStyle = '#fff';
+    if (whole / parts > 14) ['K', 'V'].forEach((text, row) => g.fillText(text, x + 4, y + (row * h) / 2 + 0.36 * h));
+  },
+  // A pipe with a stream of K and V that is as wide as its share. flow: how far it came, in lengths of a dash.
+  stream(g, { rect: [x, y, w, h], share, flow, fill, stroke, of: { em, fills } }) {
+    g.fillStyle = fill;
+    g.fillRect(x, y, w, h);
+    const [wide, long] = [0.55 * em, 1.2 * em],
+      end = w * Math.min(1, share);
+    g.save();
+    g.beginPath();
+    g.rect(x, y, end, h);
+    g.clip();
+    for (let n = 0; n * wide < end; n++) {
+      const at = (((n * 7) % 11) / 11 + flow) % 1;
+      for (let k = -1; k * 1.5 * long < h; k++) {
+        g.fillStyle = fills[((n * 5 + k + 40) % 3) % 2];
+        g.fillRect(x + n * wide, y + (k + at) * 1.5 * long, wide - 1.5, long);
       }
+    }
+    g.restore();
+    g.strokeStyle = stroke;
+    g.lineWidth = 1.5;
+    g.beginPath();
+    for (const edge of [x + 0.75, x + w - 0.75]) {
+      g.moveTo(edge, y);
+      g.lineTo(edge, y + h);
+    }
+    g.stroke();
+  },
+  // A square for each SM, with a dot for each of its blocks.
+  sms(g, { rect: [x, y, w, h], of: { columns }, counts, fill, stroke, empty }) {
+    const cell = [w / columns, h / Math.ceil(counts.length / columns)],
+      side = cell.map(one => one - Math.max(1.5, 0.1 * Math.min(...cell))),
+      dot = side.map(one => (one - 2) / LINE),
+      drawn = dot.map(one => Math.max(1, one - Math.max(0.5, 0.12 * one)));
+    g.lineWidth = 1;
+    g.strokeStyle = stroke;
+    counts.forEach((/** @type {number} */ count, /** @type {number} */ n) => {
+      const left = x + (n % columns) * cell[0],
+        top = y + Math.floor(n / columns) * cell[1];
+      g.fillStyle = empty;
+      g.fillRect(left, top, ...side);
+      if (cell[0] > 9) g.strokeRect(left + 0.5, top + 0.5, side[0] - 1, side[1] - 1);
+      g.fillStyle = fill;
+      for (let block = 0; block < Math.min(count, LINE * LINE); block++)
+        g.fillRect(left + 1 + (block % LINE) * dot[0], top + 1 + Math.floor(block / LINE) * dot[1], ...drawn);
     });
   },
 };

@@ -68,7 +68,7 @@ export default function (host, { meta }, context) {
   const view = handView(host, context, {
     frames,
     controls,
-    foot: [element('span', {}, words.source), from],
+    foot: [from],
     heard: { step: onStep, covers: onPoint, right: onRight },
     end: glide.stop,
     title: 'Trips of a tile',

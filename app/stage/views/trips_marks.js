@@ -1,5 +1,6 @@
-// The picture of a tile's trips, as marks: global memory on the left, a block with its shared memory and registers on the
-// right, and two bars of trips below, on one scale.
+// The picture of a tile's trips, as marks: global memory on the left, a block with its shared memory and registers on
+// the right. The arrow between them is as thick as its trips are many. Two bars of trips, on one scale, are under the
+// arrow, or below all in a narrow pane.
 import { Marks } from '../core/kinds.js';
 import { blend, COLOURS, number, PALETTE, rgb } from '../core/paint.js';
 import { trips } from './trips_rule.js';
@@ -13,13 +14,13 @@ export function tripsLayout({ width, height, em }, tokens) {
     band = (narrow ? 2.4 : 5) * em,
     gap = 0.5 * em,
     pad = (narrow ? 0.4 : 0.8) * em,
-    least = (narrow ? 0.8 : 6.5) * em, // between both memories
+    least = (narrow ? 0.8 : 10.5) * em, // between both memories
     bar = (narrow ? 0.9 : 1.5) * em,
     pitch = bar + 2 * em,
     top = 3.2 * em, // the titles, and the name of K
     own = 1.7 * em, // the name of the registers
-    words = (narrow ? 3.6 : 2.8) * em + own, // the names below, and the reuse
-    room = Math.max((narrow ? 14.5 : 8) * em, height - 2 * pitch - top - words),
+    words = (narrow ? 3.6 : 5.2) * em + own, // the names below, and the reuse
+    room = Math.max((narrow ? 14.5 : 8) * em, height - (narrow ? 2 * pitch : 0) - top - words),
     side = Math.min(room - band - gap, (width - least - 2 * (band + gap) - 2 * pad - 2) / 2),
     unit = Math.max(2, Math.floor((2 * side) / tokens) / 2),
     grid = unit * tokens,
@@ -32,9 +33,10 @@ export function tripsLayout({ width, height, em }, tokens) {
     ...{ width, em, narrow, band, gap, grid, unit, far, near, bar, pitch, size, end },
     chip: [left, top - 1.4 * em, size + 2 * pad, end - top + 1.4 * em + pad + own],
     own,
-    said: end + pad + own + (narrow ? 2.5 : 1.5) * em,
+    between: [far.x + grid + 0.9 * em, left - 0.6 * em],
+    said: end + pad + own + (narrow ? 2.5 : 2.2) * em,
     meter: end + words,
-    bottom: end + words + 2 * pitch,
+    bottom: end + words + (narrow ? 2 * pitch : 0),
   };
 }
 
@@ -186,7 +188,7 @@ export function tripsMarks(at, { meta, phase, side }, paint) {
     ['shared', 'memory'].forEach((text, n) =>
       made.text(`shared ${n}`, [near.x - gap - band, near.y - gap - 0.62 * band + 1.3 * n * em], text, { bold: true }),
     );
-  const inside = scores && !narrow ? 'S scores, written to global memory' : 'S scores';
+  const inside = scores && !narrow ? 'S scores, written out' : 'S scores';
   made.text('S is', [far.x + (narrow ? grid : 0), end + 1.2 * em], inside, {
     ...{ bold: true, align: narrow ? 'right' : 'left' },
   });
@@ -195,7 +197,7 @@ export function tripsMarks(at, { meta, phase, side }, paint) {
     many = (/** @type {number} */ n, /** @type {string} */ one) => `${number(n)} ${one}${n === 1 ? '' : 's'}`,
     rows = ofKey[0] > 1 && side > 1 && !alone ? ` (${ofKey[0]} rows of tiles)` : '', // each of them fetches it
     reuse = single ? '2 trips, 1 score' : `Each key: ${many(ofKey[0], 'trip')}${rows}, ${number(ofKey[1])} scores`,
-    large = (narrow ? 1.2 : 1.5) * em * (narrow && rows ? 0.85 : 1);
+    large = (narrow ? 1.2 : 1.7) * em * (narrow && rows ? 0.85 : 1);
   made.text('reuse is', [at.chip[0] + at.chip[2], at.said + 0.2 * em], reuse, {
     ...{ bold: true, size: large, align: 'right', span: [0.8, 1], out: [0, 0.1] },
   });
@@ -206,60 +208,106 @@ export function tripsMarks(at, { meta, phase, side }, paint) {
     without = single ? 2 : Math.min(most, 2 * meta.side * meta.side * tiles * (side === meta.side ? 1 : most)),
     withTile = single || phase === 'alone' ? 0 : Math.min(count.all, count.tile * tiles),
     of = single || phase === 'alone' ? without : count.tile,
-    room = at.width - 2,
-    long = (/** @type {number} */ n) => (n ? Math.max(2, (room * n) / most) : 0);
-  if (!narrow) {
-    const [from, to] = [far.x + grid + 0.7 * em, at.chip[0] - 0.5 * em],
-      y = near.y + grid / 2,
-      middle = (from + to) / 2;
-    made.add('way', 'way', null, {
-      points: [
-        [from, y],
-        [to, y],
-      ],
-      stroke: paint.text,
-      width: 3,
-      head: 7,
-    });
-    plate('way', [middle - 2.6 * em, y - 3.9 * em, 5.2 * em, 3.6 * em]);
-    made.text('way of', [middle, y - 2.2 * em, to - from], `${number(of)}`, {
-      bold: true,
-      align: 'center',
-      size: 1.8 * em,
-    });
-    made.text('way is', [middle, y - 0.8 * em, to - from], 'trips', { bold: true, align: 'center' });
-    const each = { next: 'again', all: 'each tile', hand: side > 1 ? 'each tile' : '' }[phase] ?? '';
-    if (each) made.text('way each', [middle, y + 1.5 * em, to - from], each, { align: 'center' });
-  }
-  const done = phase === 'all' || phase === 'hand';
+    done = phase === 'all' || phase === 'hand',
+    first = single ? 2 : ({ 1: 2 * meta.side, 2: 3 * meta.side }[done ? 0 : tiles] ?? 2 * tokens), // different vectors
+    times = withTile && withTile < without ? number(without / withTile) : '';
   const bars = [
     { id: 'without', said: 'Without a tile', n: without, fill: PALETTE.wrong },
     { id: 'with', said: phase === 'hand' ? 'With this tile' : 'With tiles', n: withTile, fill: paint.primary },
-  ];
-  bars.forEach(({ id, said, n, fill }, place) => {
-    const top = at.meter + place * at.pitch,
-      rect = [0, top + 1.4 * em, room, at.bar];
-    if (single || (id === 'with' && !n)) return;
-    const times = id === 'with' && n < without ? `: ${number(without / n)} times fewer` : '';
-    made.text(`${id} is`, [0, top + em], `${said}, ${done ? 'in all' : 'so far'} ${many(n, 'trip')}${times}`, {
-      bold: true,
-    });
-    made.rect(`${id} of`, rect, { fill: paint.panel });
+  ].filter(({ n }) => !single && n);
+  /** A bar: the trips that memory serves, then those that a cache may serve. Both grow away from [x, y]. */
+  const bar = (
+    /** @type {{id: string, n: number, fill: string}} */ { id, n, fill },
+    /** @type {(from: number, to: number) => number[]} */ place,
+  ) => {
+    made.rect(`${id} of`, place(0, most), { fill: paint.panel });
     if (id === 'with')
-      made.rect('saved', [0, rect[1], long(without), rect[3]], {
-        ...{ stroke: paint.text, dash: [4, 3], ease: 'both', alpha: 0.7 },
-      });
-    made.rect(`${id} bar`, [0, rect[1], long(n), rect[3]], {
-      ...{ fill, ease: 'both', tip: `${many(n, 'trip')}: ${number(n * meta.bytes)} bytes` },
+      made.rect('saved', place(0, without), { stroke: paint.text, dash: [4, 3], ease: 'both', alpha: 0.7 });
+    made.rect(`${id} bar`, place(0, n), {
+      ...{ fill: blend(rgb(fill), rgb(paint.background), 0.5), ease: 'both' },
+      tip: `${many(n, 'trip')}: ${number(n * meta.bytes)} bytes`,
     });
-    if (id === 'without' && withTile)
-      made.add('bricks', 'grid', [0, rect[1], long(n), rect[3]], {
-        ...{ columns: without / withTile, rows: 1, stroke: paint.background, ease: 'both', width: 1.5 },
-      });
+    made.rect(`${id} first`, place(0, Math.min(first, n)), { fill, ease: 'both' });
+  };
+  if (narrow) {
+    const room = at.width - 2;
+    bars.forEach((one, n) => {
+      const top = at.meter + n * at.pitch,
+        said = `${one.said}: ${many(one.n, 'trip')}${one.id === 'with' && times ? `, ${times} times fewer` : ''}`;
+      made.text(`${one.id} is`, [0, top + em, room], said, { bold: true });
+      bar(one, (from, to) => [(room * from) / most, top + 1.4 * em, (room * (to - from)) / most, at.bar]);
+    });
+    if (!withTile)
+      made.text('trip is', [0, at.meter + (single ? 1 : at.pitch / em + 1) * em, room], words.trip, { size: em });
+    return made.list;
+  }
+  const [from, to] = at.between,
+    middle = (from + to) / 2,
+    high = near.y - gap - band, // of the strips of K
+    thick = Math.max(3, Math.min(1, of / (2 * meta.side * meta.side)) * 2 * em),
+    head = Math.max(8, 0.85 * thick),
+    colour = alone || single ? PALETTE.wrong : paint.primary;
+  const y = high + 2.1 * em + thick / 2;
+  made.text('way of', [middle, high + 1.2 * em, to - from + em], many(of, 'trip'), {
+    ...{ bold: true, align: 'center', size: 1.9 * em, fill: colour },
   });
-  if (!withTile)
-    made.text('trip is', [0, at.meter + (single ? 1 : at.pitch / em + 1) * em, room], words.trip, {
-      size: (single && !narrow ? 1.3 : 1) * em,
+  made.rect('way', [from, y - thick / 2, to - from - 1.2 * head, thick], { fill: colour });
+  made.add('way head', 'way', null, {
+    points: [
+      [to - 1.3 * head, y],
+      [to, y],
+    ],
+    ...{ stroke: colour, width: 1, head },
+  });
+  const each = { next: 'again, for this tile', all: 'for each tile', hand: side > 1 ? 'for each tile' : 'a score' }[
+    phase
+  ];
+  if (each) made.text('way each', [middle, y + thick / 2 + 1.3 * em, to - from], each, { align: 'center' });
+  const wide = 0.4 * (to - from),
+    top = near.y + 2.6 * em,
+    tall = end - top;
+  if (bars.length)
+    made.text('bars are', [middle, near.y + 0.7 * em, to - from], done ? 'trips in all' : 'trips so far', {
+      ...{ bold: true, align: 'center' },
+    });
+  bars.forEach((one, n) => {
+    const x = n ? to - wide : from,
+      center = x + wide / 2,
+      up = end - Math.max(2, (tall * one.n) / most);
+    bar(one, (low, up) => [x, end - (tall * up) / most, wide, Math.max(2, (tall * (up - low)) / most)]);
+    made.text(`${one.id} n ${one.n}`, [center, up - 0.35 * em], number(one.n), {
+      ...{ bold: true, align: 'center', size: 1.25 * em, fill: one.fill },
+    });
+    const name = one.id === 'without' ? 'no tile' : phase === 'hand' ? 'this tile' : 'tiles';
+    made.text(`${one.id} is`, [center, end + 1.2 * em], name, { bold: true, align: 'center' });
+    if (one.id === 'without' || !times) return;
+    const ghost = up - (end - (tall * without) / most) - 1.6 * em;
+    (ghost > 4.6 * em ? [times, 'times', 'fewer'] : ghost > 1.9 * em ? [`${times} ×`] : []).forEach((text, line) =>
+      made.text(
+        `times ${text}`,
+        [center, up - ghost / 2 - 1.6 * em + (line ? 1.3 * line - 0.1 : 0) * em, wide - 4],
+        text,
+        {
+          ...{ bold: true, align: 'center', size: (line ? 1.05 : 1.7) * em, fill: paint.primary },
+          ...{ enter: { alpha: 0 }, span: [0.85, 1], out: [0, 0.1] },
+        },
+      ),
+    );
+  });
+  if (!withTile) made.text('trip is', [0, at.said + 0.2 * em, at.chip[0] - em], words.trip, { size: 1.1 * em });
+  else
+    [
+      [1, words.first],
+      [0.5, words.again],
+    ].forEach(([share, text], n) => {
+      const y = at.said + (1.5 * n - 0.9) * em;
+      made.rect(`key ${n}`, [0, y - 0.15 * em, 0.9 * em, 0.9 * em], {
+        fill: blend(rgb(PALETTE.wrong), rgb(paint.background), Number(share)),
+      });
+      made.rect(`key of tiles ${n}`, [1.1 * em, y - 0.15 * em, 0.9 * em, 0.9 * em], {
+        fill: blend(rgb(paint.primary), rgb(paint.background), Number(share)),
+      });
+      made.text(`key ${n} is`, [2.5 * em, y + 0.65 * em], `${text}`, {});
     });
   return made.list;
 }

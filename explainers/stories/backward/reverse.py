@@ -1,5 +1,5 @@
-"""The picture `reverse`: a map of the forward, and the same map in reverse, a product a step. Below it: the bytes of
-the forward, the numbers of a row of the run as bars, or the tiles of the block's loop."""
+"""The picture `reverse`. First a row of the run with numbers: S, P, dP, their average delta, and dS. Then the map of a
+tile's products, one a step, and the tiles of the block's loop."""
 
 from functools import cache
 from typing import TypedDict
@@ -17,17 +17,25 @@ from kernels.recordings import tables
 from kernels.run.results import Run
 
 WORDS = Words.of(str(__package__), "reverse.toml")
-FORWARD = ("Q", "K", "V", "S", "P", "LSE", "O")
-MADE = {  # phase -> the parts that it makes
+ROW = {  # phase of the row -> the parts that it makes
+    "forward": (),
+    "kept": (),
     "weights": ("S", "P"),
-    "values": ("dV",),
-    "weight_gradients": ("dP",),
+    "price": (),
+    "share": (),
+    "grades": ("dP",),
     "mean": ("delta",),
-    "score_gradients": ("dS",),
+    "area": ("dS",),
+    "hand": (),
+}
+MADE = {  # phase of the map -> the parts that it makes
+    "again": ("S", "P"),
+    "values": ("dV",),
+    "weight_gradients": ("dP", "delta", "dS"),
     "queries": ("dQ",),
     "keys": ("dK",),
 }
-PHASES = ("forward", "kept", "weights", "price", "values", "weight_gradients", "share", *[*MADE][3:], "next", "hand")
+PHASES = (*ROW, "map", *MADE, "next")
 PRODUCTS = {name: n for n, name in enumerate(("S", "dV", "dP", "dQ", "dK"), 1)}  # in the order of the steps
 ALL_MADE = [part for parts in MADE.values() for part in parts]
 FEW = range(3, 6)  # keys of a row whose average can be seen
@@ -41,14 +49,13 @@ class Part(TypedDict):
     """A matrix of the map.
 
     said: its name in words. product: its number among the products of the backward, or 0.
-    reads: its inputs. seen: at each step, whether it is there. notes: at each step, a word in place of `said`.
+    reads: its inputs. made: the step that makes it, or -1 if the map begins with it.
     """
 
     said: str
     product: int
     reads: list[str]
-    seen: list[bool]
-    notes: list[str]
+    made: int
 
 
 class Numbers(TypedDict):
@@ -78,28 +85,14 @@ class Price(TypedDict):
     said: str
 
 
-class Kept(TypedDict):
-    """The bytes of P and of LSE for a long text. Each has its name, its bytes, and these in words.
-
-    less: how much smaller LSE is. says: what both are for.
-    """
-
-    title: str
-    says: str
-    square: tuple[str, float, str]
-    one: tuple[str, float, str]
-    less: str
-
-
 class ReverseMeta(TypedDict):
     """The fields of the view `reverse`.
 
-    phases: the name of each step. made: at each step, its parts.
-    row: the numbers with bars. bar_words: next to them. {name} stands for a value.
-    spans: the queries of all tiles of the keys.
-    kept: for the first steps. price: for the step `price`, or None.
-    hand: the words under a hand. {name} stands for a value.
-    formulas: phase -> its formula, and what it means. short: part -> its formula.
+    phases: the name of each step. made: at each step, the parts of the map.
+    row: the numbers with bars. row_words: next to them. hand: the words under a hand. {name} stands for a value.
+    spans: the queries of all tiles of the keys. loop_words: next to them.
+    sizes: P and LSE of all queries of a long text, in bytes, as words. price: for the step `price`, or None.
+    short: part -> its formula. below: the sources of the numbers.
     """
 
     frames: list[Frame]
@@ -107,15 +100,14 @@ class ReverseMeta(TypedDict):
     phases: list[str]
     made: list[list[str]]
     row: Numbers
-    bar_words: dict[str, str]
+    row_words: dict[str, str]
     spans: list[str]
     loop_words: dict[str, str]
-    kept: Kept
+    sizes: dict[str, str]
     price: Price | None
     hand: dict[str, str]
-    gradient: str
-    formulas: dict[str, list[str]]
     short: dict[str, str]
+    below: dict[str, str]
 
 
 def views(run: Run, walk: Walk) -> list[stage.View]:
@@ -126,25 +118,28 @@ def views(run: Run, walk: Walk) -> list[stage.View]:
     price = priced()
     phases = [phase for phase in PHASES if (phase != "price" or price) and (phase != "next" or len(tiles) > 1)]
     lines = {part: row["lines"] for row in reversed(walk.steps) for part in row["made"] if not row["whole"]}
+    of = ROW | MADE
     rows: list[Row] = [
-        {"phase": p, "tile": -1, "lines": {at: n for part in MADE.get(p, ()) for at, n in lines.get(part, {}).items()}}
+        {"phase": p, "tile": -1, "lines": {at: n for part in of.get(p, ()) for at, n in lines.get(part, {}).items()}}
         for p in phases
     ]
+    pairs = LONG * LONG * ITEM
+    row = _row(run, walk.head, tiles[0])
+    names: Row = {"query": row["query"], "count": len(row["keys"]), "tokens": f"{LONG:,}", "bits": 8 * ITEM}
     meta: ReverseMeta = {
         "frames": WORDS.frames(rows, {"price": price}),
         "parts": _parts(phases),
         "phases": phases,
         "made": [[*MADE.get(phase, ())] for phase in phases],
-        "row": _row(run, walk.head, tiles[0]),
-        "bar_words": WORDS.table("bars"),
+        "row": row,
+        "row_words": WORDS.table("row"),
         "spans": _spans(walk, tiles[0]),
         "loop_words": WORDS.table("loop"),
-        "kept": _kept(),
+        "sizes": {"P": amount(pairs, BYTES), "LSE": amount(LONG * 4, BYTES)},
         "price": _price(price) if price else None,
         "hand": WORDS.table("hand"),
-        "gradient": WORDS.say("gradient", {}),
-        "formulas": {name: [*said.split(": ", 1)] for name, said in WORDS.table("formulas").items()},
         "short": WORDS.table("short"),
+        "below": {scene: said.format(**names) for scene, said in WORDS.table("below").items()},
     }
     return [stage.View("reverse", "reverse", "In reverse", {**meta, "clock": True, "state": []})]
 
@@ -166,16 +161,15 @@ def _tiles(walk: Walk) -> list[Row]:
 
 
 def _parts(phases: list[str]) -> dict[str, Part]:
-    said, notes = WORDS.table("parts"), WORDS.table("notes")
+    first = {part: phases.index(phase) for phase, parts in MADE.items() for part in parts if part not in ("S", "P")}
     return {
         part: {
-            "said": said[part],
+            "said": said,
             "product": PRODUCTS.get(part, 0),
             "reads": list(READS.get(part, ())),
-            "seen": [_seen(part, phases[: at + 1]) for at in range(len(phases))],
-            "notes": [_note(part, phase, notes) for phase in phases],
+            "made": first.get(part, -1),
         }
-        for part in said
+        for part, said in WORDS.table("parts").items()
     }
 
 
@@ -190,15 +184,6 @@ def _numbers(run: Run, head: int, part: str, tile: Row) -> np.ndarray:
         o, do = (gradients.values(run, one, from_head)[first : last + 1] for one in ("O", "dO"))
         return (o * do).sum(axis=1, keepdims=True)
     return gradients.values(run, part, from_head)[first : last + 1].reshape(last - first + 1, -1)
-
-
-def _seen(part: str, phases: list[str]) -> bool:
-    """Whether a part is there after these phases."""
-    if part == "dO":
-        return "kept" in phases
-    if part in ("S", "P"):
-        return "kept" not in phases or "weights" in phases
-    return part in FORWARD or any(part in MADE.get(phase, ()) for phase in phases)
 
 
 def _row(run: Run, head: int, tile: Row) -> Numbers:
@@ -230,30 +215,7 @@ def _spans(walk: Walk, tile: Row) -> list[str]:
     return [f"{first} to {last}" for first, last in sorted(known)]
 
 
-def _note(part: str, now: str, notes: dict[str, str]) -> str:
-    """A word in a part at this phase."""
-    if now == "kept":
-        return {"S": notes["gone"], "P": notes["gone"], "O": notes["kept"], "LSE": notes["lse"]}.get(part, "")
-    if now == "next":
-        return {"K": notes["stays"], "V": notes["stays"], "dK": notes["stays"], "dV": notes["stays"]}.get(
-            part, notes["leaves"] if part == "dQ" else ""
-        )
-    return ""
-
-
 # ---- the price of P ----
-
-
-def _kept() -> Kept:
-    square, one = LONG * LONG * ITEM, LONG * 4
-    names: Row = {"tokens": LONG, "dim": WIDE, "bits": 8 * ITEM, "times": square // one}
-    return {
-        "title": WORDS.say("kept", names),
-        "says": WORDS.say("why", {}),
-        "square": ("P", float(square), amount(square, BYTES)),
-        "one": ("LSE", float(one), amount(one, BYTES)),
-        "less": WORDS.say("less", names),
-    }
 
 
 @of_recordings(cache)
@@ -277,6 +239,7 @@ def priced() -> Row | None:
 
 def _price(price: Row) -> Price:
     words = WORDS.table("price")
+    words["keep"] = words["keep"].format(**price)
 
     def amounts(*names: str) -> list[tuple[str, float]]:
         return [(words[name], float(price[name])) for name in names]

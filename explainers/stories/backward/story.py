@@ -67,7 +67,7 @@ class Backward(Story[Request]):
         backwards = reverse.views(run, made)
         if backwards:
             data |= {"view": backwards[0].id, "at": reverse.steps_of(backwards[0])}
-            data["at"] |= {"products": data["at"]["keys"], "next": data["at"].get("next", data["at"]["keys"])}
+            data["at"] |= {"products": data["at"]["map"], "next": data["at"].get("next", data["at"]["keys"])}
         frames = WORDS.frames(made.steps, data)
         summary, tone = runner.broken(run)
         return stage.of_request(
@@ -158,8 +158,8 @@ def data_of(run: Run, steps: Sequence[Row], again: Mapping[str, np.ndarray]) -> 
 
 def _answers_at(first: Mapping[str, int]) -> dict[str, int]:
     """The steps of the questions, and of their answers, in the chain."""
-    at = {"kept": max(0, first["P"] - 1), "weights": first["P"], "values": first["dV"]}
-    return at | {"products": first["dK"], "keys": first["dK"], "next": first["dK"]}
+    at = {"kept": max(0, first["P"] - 1), "weights": first["P"], "products": max(0, first["dV"] - 1)}
+    return at | {"keys": first["dK"], "next": first["dK"]}
 
 
 def changes(run: Run, again: Mapping[str, np.ndarray], part: str) -> int:

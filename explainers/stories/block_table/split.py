@@ -1,7 +1,7 @@
-"""The picture `split`: one block for a long context against many blocks, and recorded times under the reader's hand.
+"""The picture `split`: how fast K and V arrive at few blocks and at many, and how the results of many become one.
 
-Its steps show the run's partitions. The times are recorded. The blocks of an SM follow from the rule of
-app/stage/views/split_rule.js.
+Times are recorded, and rates follow from them. The blocks of an SM follow from the rule of
+app/stage/views/split_rule.js. The merge has the run's partitions.
 """
 
 import json
@@ -18,8 +18,7 @@ from explainers.story.words import Names, Row
 from kernels.core.remembered import of_recordings
 from kernels.recordings import tables
 
-PHASES = ("whole", "race", "parts", "merged", "hand")
-HEADS, LONG = 32, 8192  # query heads of a well-known model, and tokens of a long context
+MERGE = ("parts", "merged")  # the steps of the run
 
 
 class Part(TypedDict):
@@ -36,28 +35,37 @@ class Part(TypedDict):
 
 
 class Timed(TypedDict):
-    """Recorded times of V1 and V2 in µs for so many contexts of so many tokens, and the blocks of each."""
+    """V1 and V2 with so many contexts of so many tokens.
+
+    us: recorded times. blocks: of each. rate: bytes of K and V that all blocks ask for, by the time, in TB/s.
+    parts: partitions of a context.
+    """
 
     tokens: int
     contexts: int
     us: list[float]
     blocks: list[int]
+    rate: list[float]
+    parts: int
 
 
 class SplitMeta(TypedDict):
     """The fields of the view `split`.
 
-    tokens: of the context.
+    phases: the kind of each step: whole, many, cut, parts, merged or hand. Without recordings only those of the run.
+    tokens: of the run's context.
     m, l: of all tokens. v1_l: the l of V1.
     sms: of the GPU. size: tokens of a partition in the recordings.
-    heads: query heads there. long: tokens of a long context.
     longer, more: recorded times at rising lengths, and at rising numbers of contexts. Empty without recordings.
-    source: of the times, in words. times: their place, in words. ran: the source of the parts, in words.
+    long, short: few long contexts, and many short ones with as many tokens.
+    best: the largest rate of all.
+    source: of the times, in words. ran: the source of the parts, in words.
     provenances: the source of each step. None: the page's.
     words: the sentences under a hand. {name} stands for a value.
     """
 
     frames: list[Frame]
+    phases: list[str]
     tokens: int
     parts: list[Part]
     m: float
@@ -65,12 +73,12 @@ class SplitMeta(TypedDict):
     v1_l: float
     sms: int
     size: int
-    heads: int
-    long: int
     longer: list[Timed]
     more: list[Timed]
+    long: Timed | None
+    short: Timed | None
+    best: float
     source: str
-    times: str
     ran: str
     provenances: list[dict[str, str] | None]
     words: dict[str, str]
@@ -79,29 +87,29 @@ class SplitMeta(TypedDict):
 def view(data: Names, kernels: tuple[str, str]) -> stage.View:
     """The picture. data: of partitions.py. kernels: the names of V1 and of V2."""
     found = recorded(*kernels)
+    steps = _steps(data, found)
     meta: SplitMeta = {
-        "frames": WORDS.frames(_steps(data), {**data, "view": "split"}),
+        "frames": WORDS.frames(steps, {**data, **found, "view": "split"}),
+        "phases": [step["phase"] for step in steps],
         "tokens": data["length"],
         "parts": data["parts"],
         "m": data["v2"]["m"],
         "l": data["v2"]["l"],
         "v1_l": data["v1"]["l"],
         "sms": data["multiprocessors"],
+        "size": found.get("size", data["size"]),
         "longer": found.get("longer", []),
         "more": found.get("more", []),
-        "size": found.get("size", data["size"]),
-        "heads": found.get("heads", HEADS),
-        "long": LONG,
+        "long": found.get("long"),
+        "short": found.get("short"),
+        "best": found.get("best", 0.0),
         "source": WORDS.say("split_source", found) if found else "",
-        "times": WORDS.say("split_times", found) if found else "",
         "ran": WORDS.say("split_ran", {**data, "recorded": found.get("size", data["size"])}),
         "provenances": [],
         "words": WORDS.table("split"),
     }
-    recorded_at = {"whole", "hand"} if found else set()
-    meta["provenances"] = [
-        {"label": "recorded", "said": meta["times"]} if phase in recorded_at else None for phase in PHASES
-    ]
+    recorded_at = {"label": "recorded", "said": meta["source"]}
+    meta["provenances"] = [None if phase in MERGE else recorded_at for phase in meta["phases"]]
     return stage.View("split", "split", "Partitions", {**meta, "clock": True, "state": []})
 
 
@@ -109,29 +117,29 @@ def questions(data: Names, kernels: tuple[str, str]) -> list[stage.Question]:
     """The questions about the steps of the picture."""
     found, parts = recorded(*kernels), data["parts"]
     low = min(parts[:-1], key=lambda part: part["weight"], default=None)  # the last one is narrow
-    ends = {"won": "longer", "lost": "more"}
 
-    def end(way: str) -> Row | None:
-        """The last times of a way. each: blocks for each SM, of V1 and of V2."""
-        last = found[way][-1] if found else None
-        return last and {**last, "each": [round(blocks / data["multiprocessors"]) for blocks in last["blocks"]]}
+    def each(timed: Row | None) -> Row | None:
+        """Recorded times with the blocks for each SM, of V1 and of V2."""
+        return timed and {**timed, "each": [round(blocks / data["multiprocessors"]) for blocks in timed["blocks"]]}
 
-    pairs = {name: end(way) for name, way in ends.items()}
-    names = {**data, **pairs, "view": "split", "low": low, "step_of": {name: n for n, name in enumerate(PHASES)}}
-    return WORDS.questions(names, len(PHASES) - 1)
+    step_of = {step["phase"]: n for n, step in enumerate(_steps(data, found))}
+    names = {**data, **{key: each(found.get(key)) for key in ("long", "short")}}
+    return WORDS.questions({**names, "view": "split", "low": low, "step_of": step_of}, len(step_of) - 1)
 
 
-def _steps(data: Names) -> list[Row]:
+def _steps(data: Names, found: Row) -> list[Row]:
     """A row for each step, with the lines of V1 and of V2 at it."""
     cut, walks = list(data["cut"].values()), ("walk_k", "walk_v")
     v1, v2 = (
         _lines(step for lane in lanes for step in lane if step["phase"] in walks) for lanes in ([data["whole"]], cut)
     )
-    parts = _lines(step for lane in cut for step in lane if step["phase"] not in walks)
-    lit = [(v1, {}), (v1, v2), ({}, parts), ({}, _lines(data["second"])), (v1, v2)]
-    return [
-        {"phase": phase, "tile": -1, "v1_lines": one, "v2_lines": other} for phase, (one, other) in zip(PHASES, lit)
-    ]
+    own = _lines(step for lane in cut for step in lane if step["phase"] not in walks)
+    merge: dict[str, tuple[dict[str, int], dict[str, int]]] = {
+        "parts": ({}, own),
+        "merged": ({}, _lines(data["second"])),
+    }
+    lit = {"whole": (v1, {}), "many": (v1, {}), "cut": (v1, v2), **merge, "hand": (v1, v2)} if found else merge
+    return [{"phase": phase, "tile": -1, "v1_lines": one, "v2_lines": other} for phase, (one, other) in lit.items()]
 
 
 def _lines(steps: Iterable[Names]) -> dict[str, int]:
@@ -148,7 +156,8 @@ def recorded(whole: str, cut: str) -> Row:
     """Recorded times of two kernels on equal problems.
 
     longer: a Timed for each length, of the number of contexts with most lengths. more: one for each number of contexts.
-    heads, size: query heads, and tokens of a partition. device, date. Empty without recordings of both.
+    long: the last one of longer. short: the one of more with as many tokens. best: the largest rate.
+    heads, size: query heads, and tokens of a partition. device, date. Empty without recordings of all this.
     """
     for made, where in tables.recorded("bench").values():
         rows = tables.of_present_code(made, where).query("status == 'ok'").dropna(subset=["seq_len"])
@@ -160,19 +169,25 @@ def recorded(whole: str, cut: str) -> Row:
         timed = [_timed(row, size) for _, row in pairs.iterrows()]
         at = pd.DataFrame(timed)
         contexts, tokens = (at[key].mode().iloc[-1] for key in ("contexts", "tokens"))
-        return {
-            "longer": sorted((one for one in timed if one["contexts"] == contexts), key=lambda one: one["tokens"]),
-            "more": sorted((one for one in timed if one["tokens"] == tokens), key=lambda one: one["contexts"]),
-            **{"heads": int(pairs.num_heads.iloc[0]), "size": size},
-            **{"device": stage.gpu_name(where.device), "date": where.date},
-        }
+        longer = sorted((one for one in timed if one["contexts"] == contexts), key=lambda one: one["tokens"])
+        more = sorted((one for one in timed if one["tokens"] == tokens), key=lambda one: one["contexts"])
+        all_tokens = longer[-1]["tokens"] * contexts
+        for short in (one for one in more if one["tokens"] * one["contexts"] == all_tokens):
+            return {
+                **{"longer": longer, "more": more, "long": longer[-1], "short": short},
+                **{"best": max(rate for one in timed for rate in one["rate"])},
+                **{"heads": int(pairs.num_heads.iloc[0]), "size": size},
+                **{"device": stage.gpu_name(where.device), "date": where.date},
+            }
     return {}
 
 
 def _timed(row: "pd.Series[float]", size: int) -> Timed:
     problem: Mapping[str, list[int]] = json.loads(str(row["problem"]))
     tokens, contexts = int(row["seq_len"]), len(problem["context_lens"])
-    blocks = int(row["num_heads"]) * contexts
+    parts, blocks = -(-tokens // size), int(row["num_heads"]) * contexts
+    number = 4 if row["dtype"] == "float32" else 2  # bytes
+    read = 2 * blocks * tokens * int(row["head_dim"]) * number  # K and V, by all blocks
     us = [float(row["median_us"]), float(row["median_us_cut"])]
-    blocks_of = [blocks, blocks * -(-tokens // size)]
-    return {"tokens": tokens, "contexts": contexts, "us": us, "blocks": blocks_of}
+    rate = [read / one / 1e6 for one in us]
+    return Timed(tokens=tokens, contexts=contexts, parts=parts, us=us, blocks=[blocks, blocks * parts], rate=rate)

@@ -1,4 +1,4 @@
-"""The picture `loop`: the four pieces of a key tile in three schedules, and the marks of the run beneath.
+"""The picture `loop`: the pieces of a key tile in three schedules, and the marks of the run in the same form.
 
 The schedules follow from the rule of app/stage/views/loop_rule.js and are modelled. The reader moves the length of the
 copy and of the softmax.
@@ -6,6 +6,8 @@ copy and of the softmax.
 
 from functools import cache
 from typing import TypedDict
+
+import pandas as pd
 
 from explainers.stories.pipeline import schedule
 from explainers.stories.pipeline.marks import COPIES, BlockStory
@@ -17,20 +19,23 @@ from kernels.measure import pipeline_bars
 from kernels.recordings import tables
 
 WORDS = Words.of(str(__package__), "loop.toml")
-PHASES = ("pieces", "units", "after", "flight", "roles", "turns", "run", "hand")
+PHASES = ("pieces", "units", "after", "flight", "turns", "run", "hand")
 # The marks whose lines of code are lit at a step. Each other step lights all pieces.
-LIT = {"flight": COPIES, "roles": ("producer", "consumer"), "turns": ("scores", "softmax", "output")}
+LIT = {"flight": COPIES, "turns": ("producer", "consumer", "scores", "softmax", "output")}
 PIECES = (*COPIES, "scores", "softmax", "output")
 BYTES = 2  # of a number
 EXPONENTIALS = 16  # of an SM of sm_90 in a cycle (CUDA C++ Programming Guide, arithmetic instructions)
 FIRST = 3  # key tile of the run at the left edge
 MOST = 8  # key tiles of the run in sight
-PARTS = {"S": "S", "O": "O", "products": "S", "softmax": "P", "flight": "O"}  # of the bars of a schedule
+PRODUCTS = ("scores", "output")
+PARTS = {"scores": "S", "softmax": "P", "output": "O"}
 
 
 class LoopBar(TypedDict):
-    """A bar of the run. unit: copy, tensor or softmax. group: the warpgroup from 0, -1 for a copy. flying: whether it
-    lasts until the wait for a product, not until the product is ready."""
+    """A bar of the run.
+
+    unit: tensor or softmax. group: the warpgroup from 0. start, end: of a product, see placed. spent: recorded ns, of a
+    product from its start to the wait for it."""
 
     unit: str
     part: str
@@ -38,7 +43,7 @@ class LoopBar(TypedDict):
     group: int
     start: float
     end: float
-    flying: bool
+    spent: float
 
 
 class LoopMeta(TypedDict):
@@ -89,7 +94,7 @@ def views(story: BlockStory) -> list[stage.View]:
         "softmax": softmax,
         "groups": model.groups,
         "cycle": [int(pipeline_bars.TENSOR_FLOPS["wgmma"]) // 2, EXPONENTIALS],
-        "run": run(story),
+        "run": run(story, model.product),
         "source": WORDS.say("source", names),
         "share": share,
         "rule": WORDS.say("rule", names),
@@ -122,29 +127,43 @@ def level(gpu: str) -> Row:
     return {"GB/s": float(rates.max()), "ns": float(loads.min()), **place}
 
 
-def run(story: BlockStory) -> list[LoopBar]:
-    """The products and the softmaxes of the block, from a key tile near the start on."""
-    groups = sorted(int(n) for n in story.bars[story.bars.event == "softmax"].writer.unique())
+def run(story: BlockStory, product: float) -> list[LoopBar]:
+    """The products and the softmaxes of the block, from a key tile near the start on. product: ns of one, alone."""
+    softmax = story.bars[story.bars.event == "softmax"]
+    groups = sorted(int(n) for n in softmax.writer.unique())
     begin, end = story.steps[min(FIRST, len(story.steps) - 1)]["span"][0], float("inf")
     if len(story.steps) > FIRST + MOST:
         end = story.steps[FIRST + MOST]["span"][0]
-    bars = [bar for bar in schedule.bars_of_run(story, groups) if bar.row < len(groups) and bar.kind in PARTS]
-    for row, writer in enumerate(groups):
-        flying = story.flight[(story.flight.writer == writer) & (story.flight.event == "output")]
-        bars += [
-            schedule.Bar(row, "flight", int(bar.tile), bar.start_ns, bar.end_ns)
-            for bar in flying[flying.tile.notna()].itertuples()
-        ]
+    bars = pd.concat([softmax.assign(from_ns=softmax.start_ns, to_ns=softmax.end_ns), placed(story, product)])
     return [
         {
-            "unit": "softmax" if bar.kind == "softmax" else "tensor",
-            "part": PARTS[bar.kind],
-            "tile": bar.tile,
-            "group": bar.row,
-            "start": bar.start - begin,
-            "end": bar.end - begin,
-            "flying": bar.kind == "flight",
+            "unit": "softmax" if bar.event == "softmax" else "tensor",
+            "part": PARTS[bar.event],
+            "tile": int(bar.tile),
+            "group": groups.index(int(bar.writer)),
+            "start": bar.from_ns - begin,
+            "end": bar.to_ns - begin,
+            "spent": bar.end_ns - bar.start_ns,
         }
-        for bar in bars
-        if bar.end > begin and bar.start < end
+        for bar in bars.itertuples()
+        if bar.to_ns > begin and bar.from_ns < end
     ]
+
+
+def placed(story: BlockStory, product: float) -> pd.DataFrame:
+    """The bars of the products, from_ns and to_ns: when each runs on the tensor cores.
+
+    Rule: a product has all tensor cores, as in the model, after the products before it. If its warpgroup waits for it
+    at once, it ends with this wait. An output in flight follows the last product of its warpgroup."""
+    flying = story.flight[story.flight.event.isin(PRODUCTS)]
+    bars = story.bars[story.bars.event.isin(PRODUCTS)] if flying.empty else flying
+    bars, wanted, last = bars.sort_values("start_ns"), list[float](), dict[int, float]()
+    for bar in bars.itertuples():
+        waited = flying.empty or bar.event == "scores"
+        wanted.append(bar.end_ns - product if waited else max(bar.start_ns, last.get(bar.writer, 0.0)))
+        last[bar.writer] = wanted[-1] + product
+    bars = bars.assign(from_ns=wanted).sort_values("from_ns", kind="stable")
+    starts = list[float]()
+    for start in bars.from_ns:
+        starts.append(max(start, starts[-1] + product) if starts else start)
+    return bars.assign(from_ns=starts, to_ns=[start + product for start in starts])

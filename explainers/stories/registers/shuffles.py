@@ -13,8 +13,7 @@ from explainers.story.words import Row, Words
 from kernels.run.results import Run
 
 WORDS = Words.of(str(__package__))
-# the steps of the first tile. warp: a row for all lanes of a warp. memory: the same max through shared memory.
-FIRST = ("row", "held", "own", "shuffle 1", "shuffle 2", "warp", "memory", "weights", "sum")
+FIRST = ("row", "held", "own", "shuffle 1", "shuffle 2", "warp", "weights", "sum")  # warp: a row for all its lanes
 SECOND = ("next", "rescale")  # of the second tile
 MOST_TILES, MOST_SLOTS, LANES = 13, 8, 4
 
@@ -95,4 +94,5 @@ def _steps(tiles: Tiling, made: Lanes, row: int) -> list[Row]:
         for phase in FIRST if tile == 0 else SECOND if tile == 1 else ("last",):
             lines = tiles.frames[scored if phase in ("row", "held", "next") else weighed].get("lines", {})
             found.append({"phase": phase, "tile": tile, "keys": last - first + 1, "lines": lines})
-    return [*found, {**found[0], "phase": "hand"}]
+    memory = {**found[FIRST.index("shuffle 2")], "phase": "memory"}  # the same max through shared memory
+    return [*found, memory, {**found[0], "phase": "hand"}]

@@ -40,7 +40,7 @@ class Rung(TypedDict):
 
     said: its idea, or the rival's name. stop: number and title of the stop with its idea, or "". link: to this stop.
     change: what the kernel before does, and what this one does. Empty for a rival. group: the row's group. short: its
-    idea in a word. saves: what its change saves, or "".
+    idea in a word, or the rival's short name. saves: what its change saves, or "".
     """
 
     id: str
@@ -128,7 +128,8 @@ def views(taught: Mapping[str, tuple[str, str]]) -> tuple[list[stage.View], list
         "shown": [row["shown"] for row in steps],
         "words": WORDS.table("hand"),
     }
-    return [stage.View("rungs", "rungs", "The ladder", {**meta, "clock": True, "state": []})], WORDS.questions(names, 0)
+    view = stage.View("rungs", "rungs", "The staircase", {**meta, "clock": True, "state": []})
+    return [view], WORDS.questions(names, 0)
 
 
 def _rows(taught: Mapping[str, tuple[str, str]]) -> list[Rung]:
@@ -157,7 +158,7 @@ def _rows(taught: Mapping[str, tuple[str, str]]) -> list[Rung]:
         "change": [],
         "group": "rivals",
     }
-    rivals: list[Rung] = [{**none, "id": id, "said": said} for id, said in RIVALS.items()]
+    rivals: list[Rung] = [{**none, "id": id, "said": said, "short": short[id]} for id, said in RIVALS.items()]
     return [*sorted(ours, key=lambda one: one["group"], reverse=True), *rivals]  # 32 bits first
 
 
@@ -312,6 +313,6 @@ def _problem(
     us = {name: float(value) for name, value in times.items() if name in RUNGS or name in RIVALS}
     fastest = min((value for name, value in us.items() if name in RUNGS), default=0.0)
     us = {name: value for name, value in us.items() if name not in ASIDE or value == fastest}
-    more_of = {"long": f", {sizes['num_heads']} heads", "turns": f", {sizes['batch']} texts", "work": ", no pauses"}
-    tokens = f"{int(str(sizes['seq_len'])):,}{more_of.get(id, '')}"
+    more_of = {"turns": f", {sizes['batch']} texts"}
+    tokens = "no pauses" if id == "work" else f"{int(str(sizes['seq_len'])):,}{more_of.get(id, '')}"
     return {"id": id, "said": WORDS.say("problem", names), "tokens": tokens, "us": us}

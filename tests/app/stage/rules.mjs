@@ -12,7 +12,7 @@ import {
 import { onePass } from '../../../app/stage/views/drag_rule.js';
 import { period, schedule, share } from '../../../app/stage/views/loop_rule.js';
 import { placeOf } from '../../../app/stage/views/slots_rule.js';
-import { traffic } from '../../../app/stage/views/race_rule.js';
+import { held, traffic } from '../../../app/stage/views/race_rule.js';
 import { bytesOf } from '../../../app/stage/views/sharing_rule.js';
 import { spread } from '../../../app/stage/views/split_rule.js';
 import { trips } from '../../../app/stage/views/trips_rule.js';
@@ -54,6 +54,7 @@ const apply = {
   sharedLoad,
   access,
   traffic,
+  held,
   trips,
   loop,
   limits,

@@ -56,6 +56,14 @@ def test_the_times_are_the_recorded_medians():
             assert one[peer] * 1e3 in rows[rows.name == name].median_us.to_numpy()
 
 
+def test_the_bytes_held_are_those_of_the_recorded_peaks():
+    """torch holds a little more: its statistics and what it aligns."""
+    times = [one for one in race.raced()[0] if not one["causal"] and one["tokens"] >= race.BEGIN]
+    for one, found in zip(times, applied("held", [[one["tokens"], race.JOB] for one in times]), strict=True):
+        for peak, way in zip(one["held"], ("store", "keep"), strict=True):
+            assert sum(found[way].values()) == pytest.approx(peak, rel=0.1), (one["tokens"], way)
+
+
 def test_each_sentence_is_short_and_the_factor_is_that_of_the_times():
     course, start = race.view(), race.view(race.SHORT)
     assert max(len(frame["sentence"].split()) for view in (course, start) for frame in view.meta["frames"]) <= 12

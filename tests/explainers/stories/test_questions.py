@@ -14,7 +14,7 @@ from app.stories import STORIES
 from app.web import asking
 from explainers.models import softmax_rows, tiling
 from explainers.stories.bank_conflicts import bank_conflicts, bank_questions, bank_walk
-from explainers.stories.block_table import kv_cache, kv_heads, partitions, split, walk
+from explainers.stories.block_table import kv_cache, kv_heads, partitions, walk
 from explainers.stories.coalescing import sector_walk
 from explainers.stories.occupancy import limits
 from explainers.stories.occupancy import story as occupancy_story
@@ -262,7 +262,9 @@ def test_v2_leaves_a_max_a_sum_and_an_output_of_each_partition(partition):
     problem = whole.problem_type(context_lens=(150, 20))
     one = execute.run(Request(whole, problem, scope=Scope(1)))
     two = execute.run(Request(cut, problem, ((cut.constant_of("partition").name, partition),), Scope(1)))
-    found = asked(partitions.stage_of(one, two, "A", NOWHERE).questions)
+    made = partitions.stage_of(one, two, "A", NOWHERE)
+    phases = next(view.meta["phases"] for view in made.views if view.id == "split")
+    found = asked(made.questions)
     merge, data = found["merge"], partitions.data_of(one, two, "A")
     parts, m = data["parts"], data["v2"]["m"]
     assert f"into {math.ceil(150 / partition)} parts" in merge.text and len(parts) == math.ceil(150 / partition)
@@ -271,7 +273,7 @@ def test_v2_leaves_a_max_a_sum_and_an_output_of_each_partition(partition):
     assert right(merge).startswith("Scale each part to one max") and stored.tensor.astype(str).nunique() == 3  # m, l, O
     low = min(parts[:-1], key=lambda part: math.exp(part["m"] - m))
     assert merge.why.endswith(f"{math.exp(low['m'] - m):.3g} for block {low['partition']}.")
-    assert split.PHASES[merge.shows["to"]] == "merged" and right(found["check_split"]).startswith(
+    assert phases[merge.shows["to"]] == "merged" and right(found["check_split"]).startswith(
         "Faster if V1 has few blocks for each SM"
     )
 

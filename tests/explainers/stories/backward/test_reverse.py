@@ -38,9 +38,13 @@ def test_the_bars_are_a_whole_row_of_few_keys_and_each_number_is_its_formula():
 def test_the_numbers_of_a_row_are_right_by_hand():
     row = made()[1].meta["row"]
     p, dp, ds = (np.array(row[part], dtype=np.float64) for part in ("P", "dP", "dS"))
-    less = np.round(dp - row["delta"], 2)  # as shown
+    less = np.round(dp, 2) - np.round(row["delta"], 2)  # as shown
     assert [*np.round(np.round(p, 4) * less, 2)] == [*np.round(ds, 2)]
-    assert np.round(np.round(p, 4) @ np.round(dp, 2), 2) == np.round(row["delta"], 2)
+    for digits in (3, 4):  # on a phone, and else
+        assert np.round(np.round(p, digits) @ np.round(dp, 2), 2) == np.round(row["delta"], 2)
+    s = np.round(row["S"], 2)
+    assert [*np.round(np.exp(s - np.round(row["LSE"], 2)), 2)] == [*np.round(p, 2)]
+    assert np.round(p, 2).sum() == pytest.approx(1)
 
 
 def test_a_row_of_many_keys_says_so():
@@ -52,23 +56,23 @@ def test_a_row_of_many_keys_says_so():
     assert len(row["keys"]) == 4 and row["of"] == 96 and sum(row["P"]) < 1
 
 
-def test_a_part_appears_at_the_step_that_makes_it_and_its_inputs_are_there():
+def test_a_part_of_the_map_is_made_once_after_its_inputs():
     _, view = made()
     parts, steps = view.meta["parts"], view.meta["made"]
     assert [part for made_now in steps for part in made_now] == reverse.ALL_MADE
     for step, part in [(step, part) for step, made_now in enumerate(steps) for part in made_now]:
-        assert parts[part]["seen"][step] and not parts[part]["seen"][step - 1]
-        assert all(parts[read]["seen"][step] for read in parts[part]["reads"])
-    kept = [frame["title"] for frame in view.meta["frames"]].index("What the forward kept")
-    assert [part for part, of in parts.items() if of["seen"][kept]] == ["Q", "K", "V", "O", "LSE", "dO"]
+        assert parts[part]["made"] == (-1 if part in ("S", "P") else step)
+        assert all(parts[read]["made"] <= step for read in parts[part]["reads"])
+    assert [part for part, of in parts.items() if of["made"] < 0] == ["Q", "K", "V", "S", "P", "O", "LSE", "dO"]
 
 
 def test_there_are_few_steps_each_with_a_short_headline_and_the_lines_that_make_its_part():
     _, view = made()
-    frames = view.meta["frames"]
-    assert len(frames) <= 13
-    for frame, made_now in zip(frames, view.meta["made"]):
-        assert len(frame["head"].split()) <= 12 and frame["lines"] or not made_now
+    frames, phases = view.meta["frames"], view.meta["phases"]
+    assert len(frames) == len(phases) <= 16
+    for frame, phase in zip(frames, phases):
+        assert len(frame["head"].split()) <= 12
+        assert bool(frame["lines"]) == bool((reverse.ROW | reverse.MADE).get(phase))
 
 
 def test_making_the_weights_again_costs_less_than_keeping_them():
@@ -80,17 +84,18 @@ def test_making_the_weights_again_costs_less_than_keeping_them():
     assert price["made_us"] == price["product"] + price["exp"] and isinstance(price["product"], int)
 
 
-def test_the_areas_of_the_first_step_are_the_bytes_of_a_head():
-    kept = made()[1].meta["kept"]
-    _, square, said = kept["square"]
-    assert square == 16_384**2 * 2 and said == "537 MB" and kept["one"][1] == 16_384 * 4
-    assert kept["less"] == f"{square / kept['one'][1]:,.0f} times less"
+def test_the_sizes_of_the_first_steps_are_the_bytes_of_a_head():
+    meta = made()[1].meta
+    assert meta["sizes"] == {"P": f"{16_384**2 * 2 / 1e6:.0f} MB", "LSE": f"{16_384 * 4 / 1e3:.1f} kB"}
+    assert "16,384 queries" in meta["below"]["sizes"] and f"Query {meta['row']['query']} " in meta["below"]["row"]
+    assert "537 MB" in meta["price"]["words"]["keep"]
 
 
 def test_a_row_shares_its_weight_before_delta_comes_and_products_have_numbers():
     _, view = made()
     phases, parts = view.meta["phases"], view.meta["parts"]
-    assert phases.index("share") + 1 == phases.index("mean") == phases.index("score_gradients") - 1
+    row = ["share", "grades", "mean", "area", "hand", "map"]
+    assert phases[phases.index("share") :][: len(row)] == row
     numbered = {of["product"]: part for part, of in parts.items() if of["product"]}
     assert [numbered[n] for n in (1, 2, 3, 4, 5)] == [p for p in reverse.ALL_MADE if p in numbered.values()]
     assert {*numbered.values()} == {product.made for product in gradients.PRODUCTS}
@@ -111,7 +116,7 @@ def test_no_text_before_an_answer_has_it():
     assert "five" not in before["products"].lower() and "fifth" not in before["products"]
     assert "stay" not in before["registers"] and "registers" not in before["registers"]
     after = {id: view.meta["phases"][question.step + 1] for id, question in asked.items()}
-    assert after == {"recomputed": "weights", "products": "values", "registers": "next"}
+    assert after == {"recomputed": "weights", "products": "again", "registers": "next"}
     shows = {id: view.meta["phases"][q.shows["to"]] for id, q in asked.items() if q.shows}
     assert shows == {"recomputed": "weights", "registers": "next"}
 

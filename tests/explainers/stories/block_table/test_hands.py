@@ -50,6 +50,32 @@ def test_the_blocks_are_those_of_the_launches_and_every_sm_gets_its_share():
         assert sum(each) == blocks and max(each) - min(each) <= 1
 
 
+def test_the_rates_are_the_bytes_of_the_blocks_by_the_time_and_the_short_contexts_have_as_many_tokens():
+    found = split.recorded(V1, V2)
+    long, short = found["long"], found["short"]
+    assert long["contexts"] * long["tokens"] == short["contexts"] * short["tokens"]
+    for one in [*found["longer"], *found["more"]]:
+        numbers = 2 * 32 * 128 * one["tokens"] * one["contexts"]  # of K and V, for each query head
+        assert one["rate"] == pytest.approx([2 * numbers / us / 1e6 for us in one["us"]])
+        assert one["blocks"][1] == one["blocks"][0] * one["parts"] and max(one["rate"]) <= found["best"]
+    # with one block for each SM the pipe is almost empty, with many it is full
+    assert long["rate"][0] < 0.2 * found["best"] and min(long["rate"][1], short["rate"][0]) > 0.9 * found["best"]
+
+
+def test_without_recordings_the_steps_are_those_of_the_run():
+    problem = PagedProblem(context_lens=(70,), num_heads=4, num_kv_heads=2, head_dim=64, dtype="float32")
+    runs = [execute.run(Request(KERNELS[name], problem, of)) for name, of in ((V1, ()), (V2, (("PARTITION", 32),)))]
+    data = partitions.data_of(*runs, "A")
+    meta = split.view(data, (V1, V2)).meta
+    assert meta["phases"] == ["whole", "many", "cut", "parts", "merged", "hand"]
+    assert all(len(frame["head"].split()) <= 12 for frame in meta["frames"])
+    assert [bool(of) for of in meta["provenances"]] == [True, True, True, False, False, True]
+    assert [one.id for one in split.questions(data, (V1, V2))] == ["empty_pipe", "merge", "check_split"]
+    meta = split.view(data, ("another", V2)).meta
+    assert meta["phases"] == ["parts", "merged"] and not meta["longer"]
+    assert [(one.id, one.step) for one in split.questions(data, ("another", V2))] == [("merge", 0), ("check_split", 1)]
+
+
 @pytest.mark.parametrize("kv", [4, 2, 1])
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 def test_the_held_and_the_asked_bytes_are_those_of_a_run(kv, dtype):

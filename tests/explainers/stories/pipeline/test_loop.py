@@ -113,7 +113,34 @@ def test_the_picture_has_the_pieces_of_the_run(story):
     shift = story.steps[loop.FIRST]["span"][0]
     lengths = {(round(a - shift, 3), round(b - shift, 3)) for a, b in zip(softmax.start_ns, softmax.end_ns)}
     assert len(shown) > 3 and {(round(bar["start"], 3), round(bar["end"], 3)) for bar in shown} <= lengths
-    assert any(bar["flying"] and bar["part"] == "O" for bar in view.meta["run"])
+
+
+def test_a_product_of_the_run_has_the_tensor_cores_for_itself_while_its_marks_say_that_it_runs(story):
+    (view,) = loop.views(story)
+    product = schedule.model_of(story).product
+    shift = story.steps[loop.FIRST]["span"][0]
+    flying = story.flight[story.flight.event.isin(["scores", "output"])]
+    spans = [
+        ({"scores": "S", "output": "O"}[bar.event], bar.tile, bar.writer - 1, bar.start_ns - shift, bar.end_ns - shift)
+        for bar in flying.itertuples()
+    ]
+    products = [bar for bar in view.meta["run"] if bar["unit"] == "tensor"]
+    assert len(products) > 4 * loop.MOST - 4
+    for bar in products:
+        who = (bar["part"], bar["tile"], bar["group"])  # a block has several query tiles
+        own = [(a, b) for *of, a, b in spans if tuple(of) == who and a <= bar["start"] and bar["end"] <= b + 1e-6]
+        ((start, end),) = own
+        assert bar["spent"] == pytest.approx(end - start)
+        assert bar["end"] - bar["start"] == pytest.approx(product)
+        if bar["part"] == "S":
+            assert bar["end"] == pytest.approx(end)  # its warpgroup waits for it
+    every = sorted(loop.placed(story, product).from_ns)
+    assert len(every) == len(flying)
+    assert all(after - before >= product - 1e-6 for before, after in zip(every, every[1:]))
+    made = story.made
+    mine = made.blocks.loc[(made.launch, story.block)]
+    last = 2  # of each warpgroup, the scores that nothing reads
+    assert (len(every) + last) * product / (mine.end_ns - mine.start_ns) == pytest.approx(view.meta["share"])
 
 
 def test_each_step_lights_the_lines_of_its_pieces(story):
@@ -121,8 +148,8 @@ def test_each_step_lights_the_lines_of_its_pieces(story):
     lit = {phase: set(frame["lines"]) for phase, frame in zip(loop.PHASES, view.meta["frames"])}
     places = story.bars.groupby("event").place.unique()
     assert lit["flight"] == set(places["prefetch_tile"]) and lit["flight"] < lit["pieces"] == lit["hand"]
-    assert lit["turns"] == {place for event in ("scores", "softmax", "output") for place in places[event]}
-    assert lit["roles"] == {*places["producer"], *places["consumer"]}
+    turns = ("producer", "consumer", "scores", "softmax", "output")
+    assert lit["turns"] == {place for event in turns for place in places[event]}
 
 
 def test_its_sentences_are_headlines_and_its_questions_have_reasons(story):

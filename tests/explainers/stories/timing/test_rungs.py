@@ -47,7 +47,7 @@ def test_turns_and_work_come_from_duels_and_say_their_state():
     table, _ = duels.recorded()
     met = table[(table.name == "12_optimistic") & (table.peer == "flash_attn_4") & (table.seq_len == 4096)]
     assert problem("work")["us"]["flash_attn_4 float16"] in set(met.sustained_peer_us)
-    assert "never pauses" in problem("work")["said"] and problem("work")["tokens"] == "4,096, no pauses"
+    assert "without pauses" in problem("work")["said"] and problem("work")["tokens"] == "no pauses"
     assert {"13_short", "sdpa_cudnn float16"} <= problem("turns")["us"].keys()
     assert all("with pauses" in one["said"] or one["id"] == "work" for one in made()[0].meta["problems"])
 
