@@ -1,7 +1,6 @@
 """Files of other profilers in a real Chromium: their bars stand under ours, and stall reasons beside their lines."""
 
 import profiler_files as files
-import pytest
 from browser.conftest import shown
 from browser.stepping import go_to, hover
 from playwright.sync_api import expect
@@ -90,8 +89,7 @@ def test_stall_reasons_stand_beside_their_lines(visit):
     assert page.locator(".source-panes .reasons").count() == 0
 
 
-@pytest.mark.parametrize("path", ["/pipeline", "/source"])
-def test_a_file_is_opened_where_the_reader_is_guided_too(visit, path):
-    page = visit(path, depth="guided")
+def test_settings_have_the_file_where_the_reader_is_guided_and_a_large_one_is_not_sent(visit):
+    page = visit("/source", depth="guided")
     page.get_by_role("button", name="Settings").click()
     assert "has 33,554,433 bytes. At most 32 MB are read." in refused(page, "large.json", bytes(2**25 + 1))
