@@ -193,8 +193,10 @@ export function makeGuide(app) {
     // Before an answer the options are the thing to press, and after it the next question.
     const known = isDone(question);
     /** @type {(turned: string, to: number, label?: string, look?: string) => void} */
-    const offer = (turned, to, label = turned, look = 'quiet') =>
-      turns.append(button(label, () => turn(to), { class: look, 'data-turn': turned, 'aria-label': turned }));
+    const offer = (turned, to, label = turned, look = 'quiet') => {
+      const named = label === turned ? {} : { 'aria-label': `${label}: ${turned.toLowerCase()}` };
+      turns.append(button(label, () => turn(to), { class: look, 'data-turn': turned, ...named }));
+    };
     if (early) offer('Go to the question', at);
     else if (!voting)
       turns.append(
