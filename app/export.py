@@ -28,6 +28,7 @@ from typing import Any
 
 from streamlit.file_util import get_static_dir
 
+from app import run_here
 from app.course import stops as course_stops
 from app.store import disk, vega
 from app.stories import STORIES, listed, rail, stops
@@ -80,6 +81,7 @@ class Export:
         self.pages: dict[str, Moments] = {}
         self.left_out: list[str] = []
         self.kept: set[str] = set()
+        self.here = run_here.Modules()
 
     def write(self) -> None:
         wanted = [stop for stop in course_stops() if not self.only or stop.name in self.only]
@@ -138,6 +140,8 @@ class Export:
                 break
             time.sleep(PAUSE)
         if got not in self.kept and (data := disk.read(got)):
+            if path in run_here.PAGES and not part:
+                data = self.here.with_tab(data, got, answer.subject)
             self._place(f"bundles/{got}.gz").write_bytes(data)
             self.kept.add(got)
         return got
@@ -172,7 +176,8 @@ class Export:
             "stops": [stop for stop in stops(catalog) if stop["story"] in self.pages],
         }
         for path, moments in self.pages.items():
-            asked = {"entries": moments.entries, "moves": moments.moves}
+            entries = [entry | {"here": entry["bundle"] in self.here.of} for entry in moments.entries]
+            asked = {"entries": entries, "moves": moments.moves}
             self._place(f"asked/{path}.gz").write_bytes(disk.pack(json.dumps(asked).encode()))
         found = [one for one in searching.everything(catalog) if one["link"].partition("?")[0] in self.pages]
         self._text("found.json", json.dumps(found))
@@ -188,13 +193,18 @@ class Export:
         for name, pattern in FONTS.items():
             (font,) = (Path(get_static_dir()) / "static" / "media").glob(pattern)
             shutil.copy(font, self._place(name))
-        version = hashlib.sha256(f"{modules.version()} {sorted(self.kept)}".encode()).hexdigest()[:16]
+        held = sorted([*self.kept, *self.here.packed])
+        version = hashlib.sha256(f"{modules.version()} {held}".encode()).hexdigest()[:16]
         shell = ["", "site.js", "site.css", "stage.js.gz", "stage.css", "icon.png", "found.json", "site.json", *FONTS]
         files = (
             shell + [f"{path}/" for path in self.pages if path != "start"] + [f"asked/{path}.gz" for path in self.pages]
         )
         first = [moments.entries[n]["bundle"] for moments in self.pages.values() for n in {0, *moments.moves}]
+        first += [self.here.of[bundle] for bundle in first if bundle in self.here.of]
         files += [f"bundles/{bundle}.gz" for bundle in first]
+        for name, packed in self.here.packed.items():
+            self._place(f"bundles/{name}.gz").write_bytes(packed)
+        self.left_out += [self.here.refused] if self.here.refused else []
         worker = (SITE / "sw.js").read_text()
         self._text("sw.js", worker.replace("$SITE", json.dumps([version, sorted(set(files))])))
         self._text("site.json", json.dumps(given))

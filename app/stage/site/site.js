@@ -5,6 +5,8 @@ const home = new URL('.', import.meta.url),
   base = home.pathname.replace(/\/$/, '');
 const COMMAND = 'python -m app';
 const MORE = `This site has no server. On your machine, \u201c${COMMAND}\u201d runs every value.`;
+const HERE = 'The tab \u201cRun it here\u201d runs this kernel on other inputs in your browser.';
+const moreOf = entry => (entry.here ? `${MORE} ${HERE}` : MORE);
 const ALL = `More pages and Search list what it has, and \u201c${COMMAND}\u201d on your machine runs every page.`;
 const server = globalThis.fetch.bind(globalThis);
 
@@ -49,6 +51,7 @@ function moved({ entries, moves }, from, name, value) {
 
 // A moment's choices with the values that lead to another moment.
 function offered(all, at) {
+  const more = moreOf(all.entries[at]);
   return all.entries[at].choices.flatMap(choice => {
     const { name, value, group } = choice;
     if (name === 'preset' || group === 'run') return [];
@@ -63,8 +66,8 @@ function offered(all, at) {
     const options = values
       .sort((a, b) => (isNaN(+a) || isNaN(+b) ? 0 : +a - +b))
       .map(one => labels.get(one) ?? { value: one, label: one });
-    const help = [choice.help, MORE].filter(Boolean).join('. ');
-    if (values.length < 2) return [{ ...choice, help, disabled: MORE }];
+    const help = [choice.help, more].filter(Boolean).join('. ');
+    if (values.length < 2) return [{ ...choice, help, disabled: more }];
     return [choice.kind === 'toggle' ? { ...choice, help } : { ...choice, kind: 'select', help, options }];
   });
 }
@@ -74,13 +77,14 @@ async function ask(path, query) {
     { _set: name, _to: value, _part: part, ...rest } = Object.fromEntries(query);
   const wanted = Object.fromEntries(Object.entries(rest).filter(([key]) => !key.startsWith('_')));
   let at = nearest(all.entries, wanted);
-  const told = misses(all.entries[at], wanted).map(
-    key => `${key} = ${wanted[key]} is not on this site, which shows ${valueOf(all.entries[at], key)}. ${MORE}`,
-  );
+  const near = all.entries[at],
+    told = misses(near, wanted).map(
+      key => `${key} = ${wanted[key]} is not on this site, which shows ${valueOf(near, key)}. ${moreOf(near)}`,
+    );
   const refused = {};
   if (name) {
     const to = moved(all, at, name, value);
-    if (to === undefined) refused[name] = `${value} is not on this site. ${MORE}`;
+    if (to === undefined) refused[name] = `${value} is not on this site. ${moreOf(near)}`;
     else at = to;
   }
   const { bundle, parts, ...entry } = all.entries[at],
