@@ -103,5 +103,21 @@ def recorded(kernel: str) -> Row:
     return {}
 
 
+@of_recordings(cache)
+def best(kernel: str) -> float:
+    """The largest recorded rate in TB/s at which a kernel with one block for each KV head asks for K and V. 0 without
+    recordings."""
+    rates = [0.0]
+    for made, where in tables.recorded("bench").values():
+        rows = tables.of_present_code(made, where).query("status == 'ok'")
+        for _, row in rows[rows.name == kernel].iterrows():
+            problem: dict[str, Any] = json.loads(str(row["problem"]))
+            number = 4 if row["dtype"] == "float32" else 2  # bytes
+            if not problem.get("cache_dtype"):
+                read = 2 * sum(problem["context_lens"]) * problem["num_kv_heads"] * problem["head_dim"] * number
+                rates.append(read / float(row["median_us"]) / 1e6)
+    return max(rates)
+
+
 def _steps() -> list[Row]:
     return [{"phase": phase, "tile": -1} for phase in PHASES]
