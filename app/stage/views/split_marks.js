@@ -138,7 +138,7 @@ function plant(made, at, { id, timed, kernel, late }, { sms, size, best, longer,
     `${id} has`,
     [x, label],
     narrow ? `${contexts} × ${number(tokens)} tokens, ${heads} heads` : `K and V: ${of}, ${heads} heads`,
-    comes,
+    { size: narrow || late ? em : 1.1 * em, ...comes },
   );
   if (late && kernel)
     made.text(`${id} ratio`, narrow ? [x + 2.4 * em, head] : [x + w, label + 0.2 * em], '', {
@@ -179,12 +179,12 @@ function plant(made, at, { id, timed, kernel, late }, { sms, size, best, longer,
     `${id} best`,
     [x + w, at.rate],
     narrow ? `full: ${best.toFixed(2)}` : `full: ${best.toFixed(2)}, best recorded`,
-    { align: 'right', ...flows },
+    { align: 'right', size: (narrow ? 1 : 1.1) * em, ...flows },
   );
   const product = alone && !kernel ? `${contexts} contexts × ${heads} query heads = ` : '',
     has = each ? `about ${number(each)} ${narrow ? 'in each SM' : 'each'}` : 'most have none',
     grid = narrow ? has : `${product}${number(blocks)} blocks on ${sms} SMs: ${has}`;
-  made.text(`${id} blocks`, [x, said], grid, { bold: true, ...comes });
+  made.text(`${id} blocks`, [x, said], grid, { bold: true, size: (narrow ? 1 : 1.1) * em, ...comes });
   made.add(`${id} sms`, 'sms', at.sms, {
     ...{ of: { columns }, counts: spread(blocks, sms), fill, stroke: paint.border, empty: paint.panel },
     ...{ enter: { alpha: 0, counts: spread(0, sms) }, out: GOES, span: still ? EARLY : [0.15, 0.6], ease: 'both' },
@@ -216,6 +216,7 @@ function merge(made, at, { parts, m, l, v1_l }, phase, paint) {
   for (const [column, name] of names)
     made.text(`${column} is ${name}`, [columns[/** @type {'max'} */ (column)], 1.3 * em], name, {
       ...{ bold: true, out: GOES, span: COMES, fill: column === 'weight' ? PALETTE.wrong : paint.text },
+      size: (narrow ? 1 : 1.1) * em,
     });
   /** @type {(id: string, values: number[], place: number[], span: number[], tip?: string, fill?: string) => void} */
   const bars = (id, values, [y, h], span, tip = '', fill = COLOURS.O) => {

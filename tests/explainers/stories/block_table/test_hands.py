@@ -104,6 +104,8 @@ def test_each_headline_is_short_and_the_sizes_are_said():
     timed = sharing.recorded("paged_v3")
     assert timed["heads"] == [8, 32] and timed["us"][32] > 3 * timed["us"][8]
     assert meta["us"] == {str(kv): us for kv, us in timed["us"].items()} and timed["date"] in meta["times"]
+    assert [of["label"] for of in meta["provenances"]] == [*["modelled"] * 3, "recorded", "modelled"]
+    assert f"{timed['contexts']} contexts of {timed['tokens']:,} tokens" in meta["problem"]
     assert [meta["heads"] // kv for kv in meta["kv"]] == [1, 4, 4, 4, 4] and "Llama 3 8B" in meta["source"]
     assert all(len(frame["head"].split()) <= 12 for frame in meta["frames"])
     (rule,) = applied("bytesOf", [[{key: meta[key] for key in ("layers", "heads", "dim", "item", "tokens")}, 8]])
