@@ -3,7 +3,8 @@
 It writes the start page, the course, its shelves and the other pages as files for any web server:
 
     index.html, PATH/index.html   a page each, with its title and its idea for those who share a link
-    site.js, stage.js, vega.js    the loader (app/stage/site/), the stage in one file, the charts
+    site.js                       the loader (app/stage/site/)
+    stage.js.gz, vega.js.gz       the stage in one file, the charts: packed, as few servers of files pack
     asked/PATH.gz                 what the app would answer: every exported moment of a page, and the ways between them
     bundles/NAME.gz               the stages and tabs, named by their content
     found.json, sw.js             what the search finds, and the worker that serves a visited site without a network
@@ -27,6 +28,7 @@ from typing import Any
 
 from streamlit.file_util import get_static_dir
 
+from app import run_here
 from app.course import stops as course_stops
 from app.store import disk, vega
 from app.stories import STORIES, listed, rail, stops
@@ -79,6 +81,7 @@ class Export:
         self.pages: dict[str, Moments] = {}
         self.left_out: list[str] = []
         self.kept: set[str] = set()
+        self.here = run_here.Modules()
 
     def write(self) -> None:
         wanted = [stop for stop in course_stops() if not self.only or stop.name in self.only]
@@ -137,6 +140,8 @@ class Export:
                 break
             time.sleep(PAUSE)
         if got not in self.kept and (data := disk.read(got)):
+            if path in run_here.PAGES and not part:
+                data = self.here.with_tab(data, got, answer.subject)
             self._place(f"bundles/{got}.gz").write_bytes(data)
             self.kept.add(got)
         return got
@@ -171,28 +176,35 @@ class Export:
             "stops": [stop for stop in stops(catalog) if stop["story"] in self.pages],
         }
         for path, moments in self.pages.items():
-            asked = {"entries": moments.entries, "moves": moments.moves}
+            entries = [entry | {"here": entry["bundle"] in self.here.of} for entry in moments.entries]
+            asked = {"entries": entries, "moves": moments.moves}
             self._place(f"asked/{path}.gz").write_bytes(disk.pack(json.dumps(asked).encode()))
         found = [one for one in searching.everything(catalog) if one["link"].partition("?")[0] in self.pages]
         self._text("found.json", json.dumps(found))
         label = f'"executed": {json.dumps(LABELS["executed"])}'
         stage = modules.modules()[modules.ENTRY].replace(label, f'"executed": {json.dumps(ELSEWHERE["executed"])}')
-        self._text("stage.js", stage.partition("\n//# sourceMappingURL")[0])
+        stage = stage.replace("import(`./${name}`)", "siteModule(name)").partition("\n//# sourceMappingURL")[0]
+        self._place("stage.js.gz").write_bytes(disk.pack(stage.encode()))
         self._text("stage.css", modules.style())
-        self._place("vega.js").write_bytes(gzip.decompress(vega.bundle()))
+        self._place("vega.js.gz").write_bytes(vega.bundle())
         shutil.copy(modules.STAGE.parent / "icon.png", self._place("icon.png"))
         for name in ("site.js", "site.css"):
             shutil.copy(SITE / name, self._place(name))
         for name, pattern in FONTS.items():
             (font,) = (Path(get_static_dir()) / "static" / "media").glob(pattern)
             shutil.copy(font, self._place(name))
-        version = hashlib.sha256(f"{modules.version()} {sorted(self.kept)}".encode()).hexdigest()[:16]
-        shell = ["", "site.js", "site.css", "stage.js", "stage.css", "icon.png", "found.json", "site.json", *FONTS]
+        held = sorted([*self.kept, *self.here.packed])
+        version = hashlib.sha256(f"{modules.version()} {held}".encode()).hexdigest()[:16]
+        shell = ["", "site.js", "site.css", "stage.js.gz", "stage.css", "icon.png", "found.json", "site.json", *FONTS]
         files = (
             shell + [f"{path}/" for path in self.pages if path != "start"] + [f"asked/{path}.gz" for path in self.pages]
         )
         first = [moments.entries[n]["bundle"] for moments in self.pages.values() for n in {0, *moments.moves}]
+        first += [self.here.of[bundle] for bundle in first if bundle in self.here.of]
         files += [f"bundles/{bundle}.gz" for bundle in first]
+        for name, packed in self.here.packed.items():
+            self._place(f"bundles/{name}.gz").write_bytes(packed)
+        self.left_out += [self.here.refused] if self.here.refused else []
         worker = (SITE / "sw.js").read_text()
         self._text("sw.js", worker.replace("$SITE", json.dumps([version, sorted(set(files))])))
         self._text("site.json", json.dumps(given))
@@ -200,6 +212,7 @@ class Export:
             shutil.copy(picture, self._place(f"shared/{picture.name}"))
         for path in self.pages:
             self._text("index.html" if path == "start" else f"{path}/index.html", page_of(path, self.url))
+        self._text("start/index.html", '<meta http-equiv="refresh" content="0; url=../">')  # an address of the app
 
 
 def values_of(choices: list[Any]) -> Iterator[tuple[str, str]]:
@@ -231,13 +244,19 @@ def around(choice: Mapping[str, Any]) -> list[str]:
 
 
 def page_of(path: str, url: str = "") -> str:
-    """The HTML of a page. Others show the title, the sentence and the picture for a link."""
+    """The HTML of a page. Others show the title, the sentence and the picture for a link.
+
+    A reader sees the title and the sentence too, until the stage is there."""
     stop = next((stop for stop in course_stops() if stop.story == path), None)
     title = "Warpglass" if path == "start" else f"{STORIES[path].title} - Warpglass"
     idea = stop.idea if stop and path != "start" else "See CUDA attention kernels run, step by step, in the browser."
     up = "./" if path == "start" else "../"
     picture = path if (SHARED / f"{path}.png").exists() else "start"
     shown = f"{url or up.rstrip('/')}/shared/{picture}.png"
+    early = "\n".join(
+        f'<link rel="preload" as="fetch" crossorigin href="{up}{name}">'
+        for name in ("stage.js.gz", "site.json", f"asked/{path}.gz")
+    )
     return f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
 <title>{html.escape(title)}</title>
@@ -247,8 +266,10 @@ def page_of(path: str, url: str = "") -> str:
 <meta name="twitter:card" content="summary_large_image">
 <link rel="icon" href="{up}icon.png">
 <link rel="stylesheet" href="{up}site.css"><link rel="stylesheet" href="{up}stage.css">
-<link rel="modulepreload" href="{up}stage.js"><script type="module" src="{up}site.js"></script></head>
-<body><div id="site"><div class="wg" data-part="root"></div></div>
+{early}
+<script type="module" src="{up}site.js"></script></head>
+<body><div id="site">
+<div class="wg" data-part="root"><h1>{html.escape(title)}</h1><p>{html.escape(idea)}</p></div></div>
 <noscript>Warpglass draws its pictures with JavaScript. Allow it for this page.</noscript></body></html>
 """
 

@@ -3,13 +3,15 @@
 import ast
 import doctest
 import json
+import re
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import warpglass
-from kernels.errors import BackendUnavailable, ProblemError
+from kernels.errors import BackendUnavailable, CannotRun, ProblemError
 from kernels.run.backends import Survey
 from warpglass import notebook
 
@@ -86,9 +88,34 @@ def test_a_difference_of_two_kernels_and_of_two_sizes(run):
 def test_a_story_is_of_this_run_and_is_saved(run, tmp_path):
     story = run.story("any_kernel", step=2)
     assert story.save(tmp_path / "x.html").read_text() == story.html and '"step": 1' in story.html
-    assert story._repr_html_().startswith("<iframe srcdoc=") and 'sandbox="allow-scripts"' in story._repr_html_()
+    assert "<iframe srcdoc=" in story._repr_html_() and 'sandbox="allow-scripts"' in story._repr_html_()
     own = warpglass.run(str(TUTORIAL), backend="cpu").story("any_kernel")  # of no catalogue
     assert "Any kernel" in repr(own)
+
+
+def test_a_viewer_without_frames_and_scripts_shows_the_step_in_words(run):
+    shown = run.story("online_softmax", step=3)._repr_html_()
+    said = re.sub(r"<iframe .*</iframe>", "", shown)
+    assert "<p>Step 3 of 25. Tile 0 · Rescale: Nothing came before this tile" in said
+    assert "<tr><td>03_flash.cu:104</td><td>const float rescale = RESCALE ? expf(m - m_new) : 1.f;</td></tr>" in said
+    maximum = run.frame().query("event == 'm' and row == 6 and tile == 0").value.iloc[0]
+    assert f"<tr><td>running max m</td><td>{maximum:.6g}</td></tr>" in said
+    assert "trust the notebook" in said and "<script" not in said
+
+
+def test_a_live_story_without_its_package_says_what_to_install(run, monkeypatch):
+    monkeypatch.setattr(notebook, "find_spec", lambda name: None if name == "anywidget" else find_spec(name))
+    with pytest.raises(CannotRun, match="pip install anywidget"):
+        run.story("online_softmax").live()
+
+
+def test_a_live_story_begins_at_its_step_with_nothing_pinned(run):
+    pytest.importorskip("anywidget", reason="A live story needs anywidget, an extra. Run: pip install anywidget")
+    story = run.story("online_softmax", step=3)
+    view = story.live()
+    assert (view.html, view.step, view.pinned) == (story.html, 3, {})
+    view.step = 7
+    assert view.get_state(["step"]) == {"step": 7}
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -18,6 +19,9 @@ from kernels.errors import CannotRun
 from kernels.run import counting, execute, options, results, workers
 from kernels.run.plain import launches
 from warpglass import difference
+
+if TYPE_CHECKING:
+    from warpglass.live import Live
 
 
 def run(kernel: str, backend: str = "auto", **fields: object) -> "Run":
@@ -158,6 +162,7 @@ class Run:
 class Story:
     """A page that shows itself in Jupyter, marimo and VS Code. It steps without a server and asks for nothing.
 
+    A viewer that removes frames, such as GitHub or a notebook that is not trusted, shows the step in words.
     html: the page, as one file."""
 
     html: str
@@ -170,10 +175,28 @@ class Story:
         file.write_text(self.html)
         return file
 
+    def live(self) -> "Live":
+        """The page as a widget: Python sets its step, and reads what the reader pins. See warpglass.live.Live.
+
+        Raises CannotRun without anywidget."""
+        if not find_spec("anywidget"):
+            raise CannotRun("A live story needs anywidget. Run: pip install anywidget")
+        from warpglass.live import Live
+
+        return Live(html=self.html, step=self.step)
+
     def _repr_html_(self) -> str:
-        page = html.escape(self.html)
-        style = "width: 100%; height: 720px; border: 1px solid #8886"
-        return f'<iframe srcdoc="{page}" sandbox="allow-scripts" title="{self.path}" style="{style}"></iframe>'
+        from app.web.one_file import ROOT
+
+        words = self.html.partition(ROOT)[2].partition("</main>")[0]
+        # In one cell of a grid: the frame covers the words, and a viewer that removes it leaves no gap.
+        place = "grid-area: 1 / 1; height: 720px; min-width: 0"
+        return (
+            f'<div style="display: grid"><div style="{place.replace("height", "max-height")}; overflow: hidden">{words}'
+            "<p>This viewer shows no pictures that step. Run this cell, or trust the notebook, to see it.</p></div>"
+            f'<iframe srcdoc="{html.escape(self.html)}" sandbox="allow-scripts" title="{self.path}"'
+            f' style="{place}; width: 100%; border: 1px solid #8886"></iframe></div>'
+        )
 
     def __repr__(self) -> str:
         title = self.html.partition("<title>")[2].partition("</title>")[0]

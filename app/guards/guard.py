@@ -16,7 +16,7 @@ from app.guards import audit, browsers, hosts
 from app.guards.hosts import Hosts
 
 BODY_SECONDS = 30.0  # for a whole request
-CLOSED = "/_stcore/upload_file"  # no page has an uploader
+CLOSED = "/_stcore/upload_file"  # pages send files to our own routes
 EMBEDDED = re.compile(rb"(?:^|&)embed=true(?:&|$)")
 # Streamlit imports a component's script from a blob, and Vega compiles its expressions.
 POLICY = {
@@ -52,7 +52,7 @@ class Guard:
             return await self.app(scope, receive, send)
         sending = _Headed(send, host, bool(EMBEDDED.search(scope["query_string"])))
         if CLOSED in scope["path"]:
-            return await PlainTextResponse("Warpglass takes no files.", 404)(scope, receive, sending)
+            return await PlainTextResponse("Warpglass takes no files here.", 404)(scope, receive, sending)
         try:
             await self.app(scope, _Patient(receive), sending)
         except ClientDisconnect:  # nobody waits for an answer
@@ -148,12 +148,12 @@ def is_ours(connection: HTTPConnection) -> bool:
 
 async def body_of(request: Request, most: int = 4000) -> bytes | None:
     """The body of a request; None if it has more than `most` bytes."""
-    body = b""
+    body = bytearray()  # bytes would be copied with each part
     async for part in request.stream():
         body += part
         if len(body) > most:
             return None
-    return body
+    return bytes(body)
 
 
 def ours(change: Callable[[Request], Awaitable[Response]]) -> Callable[[Request], Awaitable[Response]]:

@@ -4,10 +4,11 @@ scale."""
 from collections.abc import Mapping
 from functools import lru_cache
 
+from app.choices import files
 from app.choices.choice import Choice
 from app.choices.page import BACKEND, Correction, Descriptions, Page, State, put
 from app.parts.explained import story_of
-from app.store import disk
+from app.store import disk, opened
 from explainers.stories.pipeline import story
 from explainers.stories.pipeline.story import Look
 from explainers.story import probed, stage
@@ -23,6 +24,7 @@ from kernels.measure.pipelines import RecordedPipeline
 from kernels.run import workers
 
 ALONE = "none"  # the second kernel, where there is none
+OTHERS = "a trace of IKET (JSON or .pftrace), of FlashInfer's profiler or of nanotrace, next to our bars"
 
 
 def page(catalog: Catalog) -> Page:
@@ -43,6 +45,8 @@ def page(catalog: Catalog) -> Page:
             # the one above holds nothing: a click on it sets the problem and the constants
             "block": Choice(0, low=0, high=10**6, meaning="the block of the picture"),
             "backend": BACKEND,
+            "trace_file": files.of_file(OTHERS),
+            "trace_block": Choice(0, low=0, high=10**6, stays=True, meaning="the block of the opened file"),
             "beneath": Choice(ALONE, (ALONE, *names), meaning="another kernel on the same problem, on the same scale"),
         },
         defaults_of=defaults_of,
@@ -57,7 +61,8 @@ def page(catalog: Catalog) -> Page:
 
 
 def subject(page: Page, state: State, backend: str) -> Look:
-    return Look(requests(page, state), state["block"])
+    name = state["trace_file"]
+    return Look(requests(page, state), state["block"], opened.block(name, state["trace_block"]) if name else None)
 
 
 def perfetto_tab(look: Look) -> list[Block]:
@@ -72,10 +77,14 @@ def describe(page: Page, state: State) -> Descriptions:
     entries, high, is_live = of(state["kernel"]), last_block(page, state), live(state)
     hidden = () if is_live else (*page.fields(state), *page.constants(state))
     options = {n: stage.problem_said(entry.request.problem) for n, entry in enumerate(entries)}
+    theirs = opened.block(state["trace_file"], state["trace_block"]) if state["trace_file"] else None
+    last = theirs.groups - 1 if theirs else 0
     problem = {"label": "Problem", "kind": "select", "options": options, "value": str(entries.index(chosen(state)))}
     return {
         "recorded": problem | {"hidden": is_live},
         "block": {"label": f"Block (of {high + 1})", "high": high, "disabled": "" if high else "there is only one"},
+        "trace_file": files.described("trace", "Their trace", theirs),
+        "trace_block": {"label": f"Their block (of {last + 1:,})", "high": last, "hidden": not last},
         "beneath": {"label": "Overlay", "options": {n: n for n in possible_beneath(page, state)}},
         **{name: {"hidden": True} for name in (*hidden, "preset", "what_if")},
     }
@@ -90,6 +99,8 @@ def adapt(page: Page, state: State, name: str) -> None:
         _put(page, state, next((e for e in entries if e.request.problem == problem), entries[0]))
     if name in ("kernel", "recorded"):
         state["block"] = 0
+    if name == "trace_file":
+        state["trace_block"] = 0
 
 
 # ---- the choices ----
@@ -202,6 +213,10 @@ def correct(page: Page, state: State) -> list[Correction]:
             corrections.append(Correction("kernel", f"No pipeline of {state['kernel']} is recorded."))
             state["kernel"] = nearest(known, page.kernels[state["kernel"]])
         corrections += _correct_recording(page, state)
+    corrections += files.corrected(state, "trace_file", lambda: opened.block(state["trace_file"], 0))
+    last = opened.block(state["trace_file"], 0).groups - 1 if state["trace_file"] else 0
+    if state["trace_block"] > last:
+        corrections.append(put(state, "trace_block", 0, f"The opened file has blocks 0 to {last}."))
     high = last_block(page, state)
     if state["block"] > high:
         corrections.append(put(state, "block", 0, f"The recording has blocks 0 to {high}."))

@@ -16,7 +16,8 @@
     GET  /wg/VERSION/vega.js                                                   -> Vega, Vega-Lite and vega-embed
     GET  /, /STORY, /static/FILE                                               -> Streamlit's page with our first style,
              and its files (modules.py)
-    and the routes of a class and of the workbench: classroom/routes.py, workbench/routes.py
+    and the routes of a class, of the workbench and of opened files: classroom/routes.py, workbench/routes.py and
+    openings.py
 
 The server takes POST requests only from its own pages. During a class, only the leader can measure. A question costs
 the web process a few milliseconds and no rerun. Workers do all work (bundles.py).
@@ -50,7 +51,7 @@ from app.guards.hosts import Hosts
 from app.measured import measuring
 from app.store import disk, vega
 from app.stories import STORIES, listed
-from app.web import asking, bundles, modules, one_file, searching
+from app.web import asking, bundles, modules, one_file, openings, searching
 from app.web.modules import PACKED, Files, packed
 from app.workbench import routes as workbench
 from kernels.build import CPU, Mode, build
@@ -307,6 +308,7 @@ def routes(base: str, sessions: Callable[[], int] = lambda: 0, site: str = "") -
         Route(f"{base}/wg/measure/forget", measure_forget, methods=["POST"]),
         *classroom.routes(base, modules.version(), sessions, site),
         *workbench.routes(base),
+        *openings.routes(base),
         Route(f"{base}/wg/{{version}}/{{name:path}}", module),
     ]
 

@@ -38,6 +38,13 @@ def without_server(data: bytes) -> bytes:
     return _joined({**content, "tabs": [tab for tab in content["tabs"] if tab.get("blocks")], "lead": ""}, data[end:])
 
 
+def with_tab(data: bytes, tab: Mapping[str, object]) -> bytes:
+    """An encoded Stage with one more tab."""
+    end = 8 + int.from_bytes(data[4:8], "little")
+    content = json.loads(data[8:end])
+    return _joined({**content, "tabs": [*content["tabs"], tab]}, data[end:])
+
+
 def decode(data: bytes) -> Any:
     """The encoded value in JSON's types, with columns as float32 arrays."""
     if data[:4] != MAGIC:

@@ -51,7 +51,7 @@ class Toolchain:
 
     def __init__(self) -> None:
         self.command = cpp_compiler()
-        self.version = _version(self.command)
+        self.version = version(self.command)
         # -Og with loop invariants moved: kernels run as fast as with -O1, and a build takes a third less time.
         # No contraction: only fmaf in the source is fused, so the CPU rounds as the GPU does.
         # An unset local is NaN (unset.py). If only one branch sets a local, g++ may still hide the fault. NVRTC has no
@@ -82,7 +82,7 @@ class Toolchain:
             if name != Path(name).name:
                 raise BuildError(f"{spec.path.name} has a file {name!r}, which is no plain file name. Rename it.")
             (sources / name).write_text(child_launches.cpu_text(name, text))
-        (sources / "unit.cpp").write_text(_unit(spec))
+        (sources / "unit.cpp").write_text(unit(spec))
         library = str(folder / f"{spec.name}{self.suffix}")
         flags = ["-fPIC", "-fvisibility=hidden", "-x", "c++", str(sources / "unit.cpp")]
         text = "".join(text for _, text in spec.files)
@@ -137,7 +137,7 @@ def compiled(spec: KernelSpec, command: list[str], sources: Path) -> str:
     return done.stderr
 
 
-def _unit(spec: KernelSpec) -> str:
+def unit(spec: KernelSpec) -> str:
     """The compiled file: the kernel, its entries, and the text of each line with a probe (lines.h)."""
     own = {name for name, _ in spec.files}
     first = [name for name in ("common.cuh", "hopper.cuh") if name in own] if "common.cuh" in own else []
@@ -170,8 +170,8 @@ def _links_with(command: tuple[str, ...], option: str) -> bool:
 
 
 @lru_cache
-def _version(command: tuple[str, ...]) -> str:
-    said = run([*command, "--version"], seconds=PROBE_SECONDS).stdout.strip()
+def version(command: tuple[str, ...], seconds: float = PROBE_SECONDS) -> str:
+    said = run([*command, "--version"], seconds=seconds).stdout.strip()
     return said.splitlines()[0] if said else f"{command[0]} without a version"
 
 

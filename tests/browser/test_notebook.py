@@ -1,4 +1,8 @@
-"""A story in a notebook: its frame steps in a sandbox, below a policy of the host, and asks for nothing."""
+"""A story in a notebook: its frame steps in a sandbox, below a policy of the host, and asks for nothing. A live story
+tells the notebook its step and what is pinned."""
+
+import ast
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import expect
@@ -56,3 +60,45 @@ def test_a_storys_frame_steps_by_keyboard_after_a_click_and_asks_for_nothing(
     context.close()
     assert not errors
     assert asked == [file.as_uri()]
+
+
+# What a notebook gives to a widget's script: a model and an element. Nothing of anywidget is needed.
+WIDGET = """async ([script, html]) => {
+  const made = await import(URL.createObjectURL(new Blob([script], { type: 'text/javascript' })));
+  const values = { html, step: 2, pinned: {} }, heard = [];
+  globalThis.model = { get: name => values[name], set: (name, value) => (values[name] = value), save_changes() {},
+    on: (_, act) => heard.push(act), off: (_, act) => heard.splice(heard.indexOf(act), 1) };
+  globalThis.python = step => { values.step = step; heard.forEach(act => act()); };
+  globalThis.end = made.default.render({ model, el: document.body });
+}"""
+
+
+def script():
+    """SCRIPT of warpglass/live.py, without its import of anywidget."""
+    tree = ast.parse((Path(warpglass.__file__).parent / "live.py").read_text())
+    (found,) = (node.value for node in tree.body if isinstance(node, ast.Assign) and node.targets[0].id == "SCRIPT")
+    return ast.literal_eval(found)
+
+
+def test_a_live_story_steps_with_its_notebook(browser, stories):
+    context = browser.new_context(viewport={"width": 1000, "height": 860}, offline=True)
+    page, errors = context.new_page(), []
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.evaluate(WIDGET, [script(), stories["picture"].html])
+    frame = page.frame_locator("iframe")
+    sentence = frame.locator(".narration .sentence").first
+    expect(frame.locator(".picture canvas").first).to_be_visible()
+    second = sentence.inner_text()
+    page.evaluate("python(7)")
+    expect(sentence).not_to_have_text(second)
+    frame.locator("footer").click()
+    page.keyboard.press("ArrowRight")
+    page.wait_for_function("model.get('step') === 8")
+    page.evaluate("python(2)")
+    expect(sentence).to_have_text(second)
+    frame.locator(".picture canvas").first.click(position={"x": 75, "y": 70})
+    page.wait_for_function("model.get('pinned').thing?.kind === 'score'")
+    assert page.evaluate("model.get('step')") == 2
+    page.evaluate("end()")
+    context.close()
+    assert not errors

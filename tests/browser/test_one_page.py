@@ -46,6 +46,15 @@ def test_the_menu_saves_the_moment_that_is_shown(visit, tmp_path):
     assert '"step": 2' in text and text.startswith("<!doctype html>")
 
 
+def test_a_viewer_without_scripts_reads_the_moment(browser, file):
+    context = browser.new_context(java_script_enabled=False)
+    opened = context.new_page()
+    opened.goto(file.as_uri())
+    expect(opened.get_by_text("Step 3 of 25. Tile 0 · Rescale: Nothing came before")).to_be_visible()
+    expect(opened.get_by_role("row", name="running max m 1.60657")).to_be_visible()
+    context.close()
+
+
 @pytest.mark.parametrize(
     ("link", "said"),
     [("nothing", "is no page with a picture"), ("tiling?step=x", "step is 'x'"), ("tiling?kernel=none", "none")],

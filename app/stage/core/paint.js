@@ -19,7 +19,7 @@ export function theme(node) {
     text: get('--st-text-color') || '#222',
     background: get('--st-background-color') || '#fff',
     panel: get('--st-secondary-background-color') || '#eee',
-    border: get('--wg-line') || '#999',
+    border: plain(get('--wg-line') || '#999'),
     primary: get('--st-primary-color') || '#06c',
     mono: `${get('--st-code-font') || 'monospace'}, ${get('--st-font') || 'sans-serif'}`,
     font: get('--st-font') || 'sans-serif',
@@ -42,6 +42,14 @@ export const guided = () => type.labels > 1;
 // 1500 wide.
 /** @param {number} em */
 export const smallText = em => Math.max(0.85 * em, Math.min(em, 13 * type.scale));
+
+const plains = new Map();
+// Any CSS colour as rgb(...), which a motion can mix (tween.js): a line's colour is itself a mixture.
+/** @param {string} colour @returns {string} */
+function plain(colour) {
+  if (!plains.has(colour)) plains.set(colour, `rgb(${rgb(colour).join(',')})`);
+  return plains.get(colour);
+}
 
 let pixel = null; // a canvas of one pixel, and one that measures text
 /** @type {any} */

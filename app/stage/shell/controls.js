@@ -1,6 +1,7 @@
 // The widgets of the toolbar, one for each kind of choice (app/choices/described.py).
 import { button, element } from '../core/paint.js';
 import { opens } from './menu.js';
+import { opener } from './opening.js';
 
 const MANY = 4,
   // options up to here, with labels shorter than this, are a row of chips; others a chip that opens
@@ -10,9 +11,9 @@ const MANY = 4,
 /** @typedef {(name: string, value: string) => void} Change asks for another value of a choice */
 
 // choice: with its `label` as it is read; why: the reason against its new value; narrow: a list, also if
-// a row of chips would fit.
+// a row of chips would fit. base: the app's path below the host.
 /** @param {any} choice @param {string | undefined} why @param {Change} change */
-export function control(choice, why, change, narrow = false) {
+export function control(choice, why, change, narrow = false, base = '') {
   const { name, label, kind, value, options, help, disabled } = choice,
     refused = element('em', { class: 'refused', role: 'alert', hidden: !why }, why ?? '');
   const send = (/** @type {string} */ text) => {
@@ -29,6 +30,7 @@ export function control(choice, why, change, narrow = false) {
     );
   const group = { role: 'group', 'aria-label': label };
   if (kind === 'many') return around('div', 'chips many', group, ...several(choice, change));
+  if (kind === 'file') return around('div', 'chips of-file', group, ...opener(choice, send, refused, base));
   if (kind === 'select') {
     const row =
       !narrow &&

@@ -115,15 +115,17 @@ export function makeGuide(app) {
     const onward = step > last && why === 'user' && !showing;
     last = step;
     walked ||= why !== 'jump';
+    opening.classList.toggle('known', step > 0);
     if (onward) goAlong();
     if (early !== isEarly()) draw(walked);
     coverStep();
     showFoot();
   });
   // Who steps past the answer of the open question is asked the next one that this picture still has ahead. An answer
-  // in the card stays until then.
+  // in the card stays until then. Its hand may have led past the next question's answer: that one is asked all the same.
   const goAlong = () => {
-    const next = questions.findIndex((one, n) => n > at && !isDone(one) && clock.step <= shownAt(one));
+    const ahead = (/** @type {story.Question} */ one) => isDone(questions[at]) || clock.step <= shownAt(one);
+    const next = questions.findIndex((one, n) => n > at && !isDone(one) && ahead(one));
     if (next < 0 || isPolled() || (questions[next].view || stop?.picture) !== stage.picture) return;
     if (isDone(questions[at]) ? clock.step < questions[next].step : clock.step <= shownAt(questions[at])) return;
     if (ask.node.matches(':focus-within')) title.focus({ preventScroll: true });
@@ -191,8 +193,10 @@ export function makeGuide(app) {
     // Before an answer the options are the thing to press, and after it the next question.
     const known = isDone(question);
     /** @type {(turned: string, to: number, label?: string, look?: string) => void} */
-    const offer = (turned, to, label = turned, look = 'quiet') =>
-      turns.append(button(label, () => turn(to), { class: look, 'data-turn': turned, 'aria-label': turned }));
+    const offer = (turned, to, label = turned, look = 'quiet') => {
+      const named = label === turned ? {} : { 'aria-label': `${label}: ${turned.toLowerCase()}` };
+      turns.append(button(label, () => turn(to), { class: look, 'data-turn': turned, ...named }));
+    };
     if (early) offer('Go to the question', at);
     else if (!voting)
       turns.append(
@@ -366,7 +370,7 @@ export function makeGuide(app) {
       title.textContent = stop.number ? `${stop.number} ${stop.title}` : stop.title;
       title.title = `About ${inMinutes(stop.minutes)}`;
       look.textContent = stop.idea;
-      opening.replaceChildren(element('b', {}, title.textContent), ` ${stop.idea}`);
+      opening.replaceChildren(element('b', {}, title.textContent), element('span', {}, ` ${stop.idea}`));
       drawFoot();
       // who reads along goes on, also by Back and after a reload; who closed it has closed it for the stops seen so far
       const unseen = byRail && !read()[stop.name]?.seen;

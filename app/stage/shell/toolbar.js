@@ -89,7 +89,7 @@ export function makeToolbar(app) {
     const { name, plain, help } = choice;
     // In plain words, its identifier on hover; with all in sight, the identifier itself.
     if (!deep() && plain) choice = { ...choice, label: plain, help: [help, `(${name})`].filter(Boolean).join(' ') };
-    return control(choice, refused[name], (...change) => app.change(...change), narrow);
+    return control(choice, refused[name], (...change) => app.change(...change), narrow, app.base);
   };
   const inGroup = (/** @type {string} */ name) => choices.filter(({ group }) => group === name);
   const drawAll = () => {
@@ -130,7 +130,8 @@ export function makeToolbar(app) {
     // choices: app/choices/described.py; refused: name -> why its new value was not taken.
     /** @param {any[]} described @param {Texts} reasons */
     load(described, reasons) {
-      [choices, refused] = [described, reasons];
+      // the site without a server opens no file
+      [choices, refused] = [described.filter(({ kind }) => kind !== 'file' || !app.root.matches('.site')), reasons];
       draw();
     },
     // What Guided shows: the problem, and the place of recorded figures. Everything has the problem among its choices,

@@ -48,11 +48,13 @@ export class Visits {
       own = params.stop === stop?.name ? stop?.choices : {}; // a link may name the stop alone
     return app.question.show({ params: { ...own, ...params }, carried, fresh: true });
   }
-  // The address that was asked for has no page: the server has led to the start page (server.py).
+  // There is no page of that name. For an address, the server has led to the start page (server.py). A site without a
+  // server has no Workbench.
   async lost(/** @type {string} */ name) {
     const { app } = this,
+      { story } = app,
       found = await (await fetch(`${app.base}/wg/near?${new URLSearchParams({ name })}`)).json();
-    if (app.address.params.nopage === name) app.messages.lost(found, link => app.goTo({ link }));
+    if (app.story === story) app.messages.lost(found, link => app.goTo({ link }));
   }
   // By the rail all that was chosen goes along, as far as it applies there. A link of ours (given)
   // says exactly what it means. replace: no way back leads to what is left. Done when the story is
@@ -62,8 +64,9 @@ export class Visits {
       exact = Object.keys(given).length > 0;
     if (!replace) app.byHand();
     if (!exact && app.story?.path === path) return app.address.tell();
-    const story = app.storyOf(path),
-      along = app.chosen.along(story);
+    const story = app.storyOf(path);
+    if (!story) return this.lost(path);
+    const along = app.chosen.along(story);
     // all that the start page asks
     const where = along.filter(([name]) => name === 'backend' && name in story.begin),
       carried = path === 'start' ? where : along,

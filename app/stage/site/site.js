@@ -5,6 +5,9 @@ const home = new URL('.', import.meta.url),
   base = home.pathname.replace(/\/$/, '');
 const COMMAND = 'python -m app';
 const MORE = `This site has no server. On your machine, \u201c${COMMAND}\u201d runs every value.`;
+const HERE = 'The tab \u201cRun it here\u201d runs this kernel on other inputs in your browser.';
+const moreOf = entry => (entry.here ? `${MORE} ${HERE}` : MORE);
+const ALL = `More pages and Search list what it has, and \u201c${COMMAND}\u201d on your machine runs every page.`;
 const server = globalThis.fetch.bind(globalThis);
 
 const unpacked = async answer => {
@@ -15,6 +18,9 @@ const unpacked = async answer => {
   return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream('gzip'))).arrayBuffer();
 };
 const fileOf = name => server(new URL(name, home)).then(unpacked);
+// A script of the site, by its name without .gz. The stage loads its charts by it.
+globalThis.siteModule = async name =>
+  import(URL.createObjectURL(new Blob([await fileOf(`${name}.gz`)], { type: 'text/javascript' })));
 const json = (data, status = 200) =>
   new Response(JSON.stringify(data), { status, headers: { 'content-type': 'application/json' } });
 
@@ -45,6 +51,7 @@ function moved({ entries, moves }, from, name, value) {
 
 // A moment's choices with the values that lead to another moment.
 function offered(all, at) {
+  const more = moreOf(all.entries[at]);
   return all.entries[at].choices.flatMap(choice => {
     const { name, value, group } = choice;
     if (name === 'preset' || group === 'run') return [];
@@ -59,8 +66,8 @@ function offered(all, at) {
     const options = values
       .sort((a, b) => (isNaN(+a) || isNaN(+b) ? 0 : +a - +b))
       .map(one => labels.get(one) ?? { value: one, label: one });
-    const help = [choice.help, MORE].filter(Boolean).join('. ');
-    if (values.length < 2) return [{ ...choice, help, disabled: MORE }];
+    const help = [choice.help, more].filter(Boolean).join('. ');
+    if (values.length < 2) return [{ ...choice, help, disabled: more }];
     return [choice.kind === 'toggle' ? { ...choice, help } : { ...choice, kind: 'select', help, options }];
   });
 }
@@ -70,13 +77,14 @@ async function ask(path, query) {
     { _set: name, _to: value, _part: part, ...rest } = Object.fromEntries(query);
   const wanted = Object.fromEntries(Object.entries(rest).filter(([key]) => !key.startsWith('_')));
   let at = nearest(all.entries, wanted);
-  const told = misses(all.entries[at], wanted).map(
-    key => `${key} = ${wanted[key]} is not on this site, which shows ${valueOf(all.entries[at], key)}. ${MORE}`,
-  );
+  const near = all.entries[at],
+    told = misses(near, wanted).map(
+      key => `${key} = ${wanted[key]} is not on this site, which shows ${valueOf(near, key)}. ${moreOf(near)}`,
+    );
   const refused = {};
   if (name) {
     const to = moved(all, at, name, value);
-    if (to === undefined) refused[name] = `${value} is not on this site. ${MORE}`;
+    if (to === undefined) refused[name] = `${value} is not on this site. ${moreOf(near)}`;
     else at = to;
   }
   const { bundle, parts, ...entry } = all.entries[at],
@@ -86,16 +94,24 @@ async function ask(path, query) {
   return { ...answer, title: 'This tab is not on this site.', error: MORE };
 }
 
+// Where a worker may run, the next visit needs no network.
+let kept;
+const keep = () => (kept ??= navigator.serviceWorker?.register(new URL('sw.js', home)).catch(() => {}));
+
 // The app's own routes, answered here. Everything else goes to the network.
 globalThis.fetch = async (what, options) => {
   const url = new URL(typeof what === 'string' || what instanceof URL ? what : what.url, location.href);
   if (url.origin !== home.origin || !url.pathname.startsWith(`${base}/wg/`)) return server(what, options);
   const [route, name = ''] = url.pathname.slice(base.length + 4).split('/');
   if (route === 'ask') return json(await ask(name, url.searchParams));
-  if (route === 'bundle') return new Response(await fileOf(`bundles/${name}.gz`));
+  if (route === 'bundle') {
+    const bytes = await fileOf(`bundles/${name}.gz`);
+    setTimeout(keep, 1000); // the first picture comes before what later visits need
+    return new Response(bytes);
+  }
   if (route === 'found') return server(new URL('found.json', home));
   if (route === 'near') {
-    const said = `This site has no page named ${url.searchParams.get('name')}. More pages and Search list all.`;
+    const said = `This site has no page named ${url.searchParams.get('name')}, which may need a server. ${ALL}`;
     return json({ said, near: [] });
   }
   return json({ error: MORE }, 404);
@@ -107,12 +123,10 @@ if (pathname !== `${base}/` && pathname.endsWith('/'))
   history.replaceState({}, '', pathname.slice(0, -1) + search + hash);
 const [given, { default: start }] = await Promise.all([
   server(new URL('site.json', home)).then(answer => answer.json()),
-  import('./stage.js'),
+  globalThis.siteModule('stage.js'),
 ]);
 const parent = document.getElementById('site');
 parent.querySelector('.wg').classList.add('site');
 const show = () => start({ data: { base, ...given }, parentElement: parent });
 show();
 matchMedia('(prefers-color-scheme: dark)').addEventListener('change', show);
-// Where a worker may run, the next visit needs no network.
-if ('serviceWorker' in navigator) navigator.serviceWorker.register(new URL('sw.js', home)).catch(() => {});

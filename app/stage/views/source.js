@@ -5,7 +5,7 @@ import { button, element, number } from '../core/paint.js';
 
 /** @type {Picture<source.SourceMeta>} */
 export default function (host, { meta }) {
-  const { files, ptx, sass, registers, most_live: most } = meta,
+  const { files, ptx, sass, registers, most_live: most, stalls } = meta,
     own = files[0].name;
   const find = element('input', {
     type: 'text',
@@ -62,6 +62,18 @@ export default function (host, { meta }) {
   const bySource = new Map(),
     byLabel = [null, new Map(), new Map()],
     all = []; // place -> its rows; of PTX and SASS: label -> its row
+  const sampled = Object.keys(stalls).length > 0;
+  panes[0].classList.toggle('sampled', sampled);
+  // The samples of a line: its share of all, and under the code its stall reasons.
+  const shareOf = found =>
+    element(
+      'span',
+      found
+        ? { class: 'share', style: `--share:${Math.round(100 * found.share)}%`, title: found.tip }
+        : { class: 'share' },
+      found ? percent(found.share) : '',
+    );
+  const percent = share => (share < 0.01 ? '<1%' : `${Math.round(100 * share)}%`);
   const row = (pane, number, text, source, more = {}) => {
     const at = pane === 0 ? text.indexOf('//') : -1,
       code = element('span', { class: 'text' }, at < 0 ? text || ' ' : text.slice(0, at));
@@ -75,7 +87,11 @@ export default function (host, { meta }) {
       },
       element('span', { class: 'number' }, number),
       ...(more.live === undefined ? [] : [liveBar(more.live, more.entry)]),
+      ...(pane === 0 && sampled ? [shareOf(more.stalls)] : []),
       code,
+      ...(more.stalls?.reasons
+        ? [element('span', { class: 'reasons', title: more.stalls.tip }, more.stalls.reasons)]
+        : []),
     );
     made.pane = pane;
     made.said = text.toLowerCase();
@@ -125,6 +141,7 @@ export default function (host, { meta }) {
       ...lines.map((text, i) =>
         row(0, String(i + 1), text, held.has(`${name}:${i + 1}`) ? `${name}:${i + 1}` : '', {
           dim: probes.includes(i + 1),
+          stalls: stalls[`${name}:${i + 1}`],
         }),
       ),
     ]),
@@ -287,7 +304,8 @@ export default function (host, { meta }) {
       rows.forEach(made => made.style.setProperty('--hue', Math.round(n * 137.5) % 360)),
     );
   };
-  const first = [...panes[0].children].find(made => made.dataset.source);
+  const [hottest] = Object.entries(stalls).sort(([, a], [, b]) => b.share - a.share);
+  const first = (hottest && bySource.get(hottest[0])?.[0]) ?? [...panes[0].children].find(made => made.dataset.source);
   show(null);
   requestAnimationFrame(() => {
     if (first) panes[0].scrollTop = Math.max(0, first.offsetTop - 60);

@@ -125,7 +125,7 @@ def view(measured: Measured, label: str, data: Names, lines: Mapping[str, str]) 
     cycles = plateaus(table).set_index("level").cycles
     ends = {edge.level: edge.fits for edge in edges(table)}
     lit = {
-        step: {lines[space]: 1 for space in LOADS.get(step, {*ON_SM, *IN_GLOBAL}) if space in lines} for step in STEPS
+        step: {lines[space]: 1 for space in LOADS.get(step, (*ON_SM, *IN_GLOBAL)) if space in lines} for step in STEPS
     }
     steps: list[Row] = [{"phase": step, "tile": -1, "lines": lit[step]} for step in STEPS]
     sizes = sizes_of(table)

@@ -7,7 +7,7 @@ from functools import lru_cache
 import pandas as pd
 
 from explainers.models import grid, schedules
-from explainers.stories.pipeline import descriptor, loop, marks, schedule
+from explainers.stories.pipeline import descriptor, loop, marks, schedule, theirs
 from explainers.stories.pipeline.marks import COPIES, WORDS, BlockStory
 from explainers.story import scene, stage
 from explainers.story.base import Part, Runner, Story
@@ -16,6 +16,7 @@ from explainers.story.words import Names, Row
 from kernels.core.launch import ConstantRole
 from kernels.core.request import Request
 from kernels.measure import pipeline_bars, pipelines
+from kernels.measure.elsewhere.packed import Block as Theirs
 from kernels.measure.pipelines import Pipeline
 from kernels.measure.pipelines import pipeline as made_here
 
@@ -29,17 +30,20 @@ TABS = [stage.Tab("shares", "Shares of the time"), stage.Tab("perfetto", "Take i
 
 @dataclass(frozen=True)
 class Look:
-    """The shown pipelines, and the block of each. The tiles of the first one are the steps."""
+    """The shown pipelines, and the block of each. The tiles of the first one are the steps.
+
+    theirs: a block of another profiler's file, or None."""
 
     requests: tuple[Request, ...]
     block: int
+    theirs: Theirs | None = None
 
 
 class Pipelines(Story[Look]):
     """The phases of one block, or of a block of each of two kernels."""
 
     def stage(self, subject: Look, runner: Runner) -> Stage:
-        return stage_of(_stories(subject))
+        return stage_of(_stories(subject), subject.theirs)
 
     def parts(self) -> dict[str, Part[Look]]:
         return {"shares": shares_tab}
@@ -56,8 +60,8 @@ def load(request: Request) -> Pipeline:
     return made_here(request) if request.backend == "gpu" else pipelines.find(request).load()
 
 
-def stage_of(stories: list[BlockStory]) -> Stage:
-    """The whole stage of one block, or of two."""
+def stage_of(stories: list[BlockStory], other: Theirs | None = None) -> Stage:
+    """The whole stage of one block, or of two. other: a block of another profiler's file."""
     first, made = stories[0], stories[0].made
     data = [data_of(story) for story in stories]
     own = data[0] | {"view": "pipeline"}
@@ -70,6 +74,8 @@ def stage_of(stories: list[BlockStory]) -> Stage:
         }
     named = len(stories) > 1
     summary = [part for one in data for part in WORDS.parts("summary", {**one, "named": named})]
+    if other:
+        summary = [WORDS.say("theirs", theirs.row_of(other))]
     source = " ".join([WORDS.say("source", own), *(WORDS.say("cost", one) for one in data)])
     spans = [step["span"] for step in first.steps]
     state = [
@@ -84,7 +90,7 @@ def stage_of(stories: list[BlockStory]) -> Stage:
         headline=stage.headline(made.request.kernel),
         frames=frames,
         views=[
-            picture(stories),
+            *(next_to(stories, other) if other else [picture(stories)]),
             *([picture(stories, leaders=True)] if beside else []),
             *schedule.views(first),
             *hand,
@@ -95,7 +101,7 @@ def stage_of(stories: list[BlockStory]) -> Stage:
         state=state,
         tabs=TABS,
         provenance=stage.Provenance(made.provenance, source, place=stage.place(made.device, made.date)),
-        summary=WORDS.say("before", own) if beside else " ".join(summary),
+        summary=WORDS.say("before", own) if beside and not other else " ".join(summary),
         step=FIRST if len(frames) > FIRST else 0,
         questions=loop.questions() if hand else [],
     )
@@ -143,6 +149,15 @@ def data_of(story: BlockStory) -> Row:
     }
 
 
+def next_to(stories: list[BlockStory], other: Theirs) -> list[View]:
+    """The blocks next to one of another profiler's file: some steps, and all of the first one and the other."""
+    first = stories[0]
+    longest = max(float(first.bars.end_ns.max()), theirs.row_of(other)["ns"])
+    whole = picture(stories[:1], window=([0.0], 1.02 * longest))
+    both = replace(theirs.beside(whole, first, other), id="theirs", title="Whole, next to theirs")
+    return [theirs.beside(picture(stories), first, other), both]
+
+
 def whole_grid(story: BlockStory, named: bool) -> View:
     """Every block of the run on its SM, with its own steps. named: whether the title has the kernel's name."""
     drawn = grid.drawn(grid.explain(story.made.request, schedules.marked(story.made), traced=False))
@@ -178,8 +193,11 @@ def shares_table(story: BlockStory) -> pd.DataFrame:
 # ---- the picture ----
 
 
-def picture(stories: list[BlockStory], leaders: bool = False) -> View:
-    """Every writer of a block, or of two on one scale. leaders: only the leader of each, the other kernel first."""
+def picture(stories: list[BlockStory], leaders: bool = False, window: tuple[list[float], float] | None = None) -> View:
+    """Every writer of a block, or of two on one scale.
+
+    leaders: only the leader of each, the other kernel first.
+    window: the first shown ns of each step, and the length of the axis."""
     first, several = stories[0], len(stories) > 1
     spans = [step["span"] for step in first.steps]
     lasts = pd.Series([end - start for start, end in spans])
@@ -188,6 +206,7 @@ def picture(stories: list[BlockStory], leaders: bool = False) -> View:
     for step, (start, end) in zip(first.steps, spans):  # from its copy on, if the whole step then is in sight
         begin = min(start - 0.2 * length, step["copied"][1] - 0.02 * length if step["copied"] else start)
         begins.append(min(last, max(0.0, begin, end - length)))
+    begins, length = window or (begins, length)
     panels, lanes, drawn, kinds = list[scene.Group](), list[scene.Lane](), list[scene.Span](), dict[str, None]()
     row_of: dict[int, int] = {}  # of the first story's writers
     for story in reversed(stories) if leaders else stories:

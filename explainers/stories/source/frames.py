@@ -2,6 +2,7 @@
 
 from typing import TypedDict
 
+from explainers.stories.source.stalls import LineStalls
 from explainers.story.stage import File
 
 
@@ -32,6 +33,7 @@ class SourceMeta(TypedDict):
     held: the lines with instructions, as "FILE:LINE".
     registers: kernel -> registers of a thread.
     most_live: kernel -> the most live registers.
+    stalls: "FILE:LINE" -> its samples in an opened report, and {} without one.
     """
 
     files: list[File]
@@ -40,3 +42,4 @@ class SourceMeta(TypedDict):
     sass: MachineLines
     registers: dict[str, int]
     most_live: dict[str, int]
+    stalls: dict[str, LineStalls]

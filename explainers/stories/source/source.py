@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import pandas as pd
 
 from explainers.stories.source.frames import MachineLines, SourceMeta
+from explainers.stories.source.stalls import Matched
 from explainers.story import stage
 from explainers.story.glossary import count, listed
 from kernels.build.disassembly import Line, Listing, Place, WidthCheck
@@ -20,10 +21,10 @@ LIVE_RULE = (
 )
 
 
-def view(kernel: KernelSpec, listing: Listing) -> SourceMeta:
+def view(kernel: KernelSpec, listing: Listing, stalls: Matched) -> SourceMeta:
     """The meta of the view `source`."""
     held = {_place(line.source) for line in (*listing.ptx, *listing.sass)} - {""}
-    made = {place.rpartition(":")[0] for place in held}
+    made = {place.rpartition(":")[0] for place in (*held, *stalls.lines)}
     files = [stage.source_file(name, text) for n, (name, text) in enumerate(kernel.files) if n == 0 or name in made]
     return {
         "files": files,
@@ -32,6 +33,7 @@ def view(kernel: KernelSpec, listing: Listing) -> SourceMeta:
         "sass": _lines(listing.sass),
         "registers": listing.registers,
         "most_live": most_live(listing),
+        "stalls": stalls.lines,
     }
 
 
@@ -40,8 +42,10 @@ def most_live(listing: Listing) -> dict[str, int]:
     return {entry: max(line.live for line in listing.sass if line.entry == entry) for entry in listing.registers}
 
 
-def stage_of(kernel: KernelSpec, listing: Listing, checks: Sequence[WidthCheck], mode: str, arch: str) -> stage.Stage:
-    """The whole stage of a build."""
+def stage_of(
+    kernel: KernelSpec, listing: Listing, checks: Sequence[WidthCheck], mode: str, arch: str, stalls: Matched
+) -> stage.Stage:
+    """The whole stage of a build. stalls: of an opened report."""
     said = (
         f"PTX and machine code of the {mode} build for {arch}, by {listing.compiler}. "
         "The tab on live registers has their rule."
@@ -49,7 +53,7 @@ def stage_of(kernel: KernelSpec, listing: Listing, checks: Sequence[WidthCheck],
     return stage.Stage(
         headline=stage.headline(kernel),
         frames=[],
-        views=[stage.View("source", "source", "CUDA, PTX and SASS", view(kernel, listing))],
+        views=[stage.View("source", "source", "CUDA, PTX and SASS", view(kernel, listing, stalls))],
         tabs=[
             stage.Tab("mix", "Instruction mix", _mix(listing)),
             stage.Tab("widths", "Widths in the machine code", _widths(kernel, checks)),
@@ -57,7 +61,7 @@ def stage_of(kernel: KernelSpec, listing: Listing, checks: Sequence[WidthCheck],
             stage.Tab("builds", "Builds"),
         ],
         provenance=stage.Provenance("derived", said),
-        summary=sentence(listing),
+        summary=f"{stalls.said} {sentence(listing)}".strip(),
     )
 
 

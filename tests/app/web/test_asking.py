@@ -86,7 +86,7 @@ def test_every_choice_is_described_as_the_toolbar_draws_it(path):
             )  # "": a press away
             assert all(option["label"] for option in choice["options"])
         else:
-            assert choice["kind"] in ("number", "text", "toggle", "many")
+            assert choice["kind"] in ("number", "text", "toggle", "many", "file")
         assert choice.get("disabled", "") is not True  # a reason
 
 

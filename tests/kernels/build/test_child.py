@@ -55,7 +55,7 @@ exec g++ "$@"
 @pytest.fixture
 def hanging(monkeypatch, tmp_path):
     """hanging(words) -> a compiler in CXX that hangs at one of these words, a pattern of the shell."""
-    kept = (cpp.cpp_compiler, cpp._version, cpp._takes, cpp._links_with)
+    kept = (cpp.cpp_compiler, cpp.version, cpp._takes, cpp._links_with)
 
     def make(words):
         script = tmp_path / "compiler"

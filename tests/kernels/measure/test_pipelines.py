@@ -15,6 +15,7 @@ from kernels.core.request import Request
 from kernels.core.scope import Scope
 from kernels.errors import ProblemError, TraceError
 from kernels.measure import perfetto, pipeline_bars, pipelines
+from kernels.measure.elsewhere import opening
 from kernels.recordings import requests, tables
 from kernels.run import execute, workers
 from kernels.run.backends import Device, cpu
@@ -203,6 +204,17 @@ def test_perfetto_reads_back_every_bar(overlap):
     said = {a.name: a.int_value if a.HasField("int_value") else a.string_value for a in one.debug_annotations}
     assert said == {"line": first.place, "tile": first.tile}
     assert any(n.name.startswith("launch 0, block 0, multiprocessor 0") for n in names.values())
+
+
+def test_our_own_file_opens_as_one_that_was_measured_elsewhere(overlap):
+    trace = opening.trace(perfetto.encode(overlap), "ours.pftrace")
+    (first,) = [name for name in trace.groups if name.startswith("launch 0, block 0,")]
+    own, shown = trace.bars[trace.bars.group == first], pipeline_bars.bars(overlap, 0)
+    own = own[~own.lane.str.endswith("in flight")]
+    assert sorted(own.kind) == sorted(shown.event)
+    begin = round(shown.start_ns.min())
+    assert sorted(own.start_ns) == sorted(shown.start_ns.round() - begin)
+    assert sorted(own.end_ns) == sorted(shown.end_ns.round() - begin)
 
 
 def test_json_has_the_bars_and_the_observer_effect(overlap):

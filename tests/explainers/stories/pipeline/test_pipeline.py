@@ -213,7 +213,8 @@ def recorded(tmp_path, monkeypatch, overlap):
         pipelines.RECORDINGS.save(replace(made, request=request), path)
     monkeypatch.setattr(page, "recorded", lambda: tuple(pipelines.recorded()))
     shown_pipelines.load.cache_clear()
-    return {"kernel": "11_overlap", "recorded": 0, "block": 0, "beneath": page.ALONE, "backend": "recorded"}
+    chosen = {"kernel": "11_overlap", "recorded": 0, "block": 0, "beneath": page.ALONE, "backend": "recorded"}
+    return chosen | {"trace_file": "", "trace_block": 0}
 
 
 def test_the_page_shows_a_recording_alone_and_with_another_beneath_and_tells_a_missing_block(recorded):

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 from explainers.stories.source import source
+from explainers.stories.source.stalls import Matched
 from explainers.story import encoding
 from kernels.build import disassembly
 from kernels.catalog import KERNELS, load_kernel
@@ -12,7 +13,7 @@ from kernels.catalog import KERNELS, load_kernel
 def test_the_view_holds_every_line_with_its_labels_and_addresses():
     kernel = KERNELS["paged_v1"]
     listing = disassembly.listing(kernel, kernel.problem_type(), ())
-    meta = source.view(kernel, listing)
+    meta = source.view(kernel, listing, Matched())
     assert [f["name"] for f in meta["files"]][0] == "paged_v1.cu" and len(meta["files"]) >= 2
     for part, lines in (("ptx", listing.ptx), ("sass", listing.sass)):
         assert meta[part]["text"] == [line.text for line in lines]
@@ -35,7 +36,9 @@ def test_the_stage_has_one_picture_and_names_where_the_most_registers_are_live()
     assert source.live_table(listing).iloc[0].tolist() == ["flash", most, listing.registers["flash"], 0]
     kernel = KERNELS["02_tiled"]
     of = kernel, kernel.problem_type(), ()
-    made = source.stage_of(kernel, disassembly.listing(*of), disassembly.check_widths(*of), "timed", "sm_90a")
+    made = source.stage_of(
+        kernel, disassembly.listing(*of), disassembly.check_widths(*of), "timed", "sm_90a", Matched()
+    )
     assert not made.frames and [v.kind for v in made.views] == ["source"] and not made.codes
     assert [tab.id for tab in made.tabs] == ["mix", "widths", "live", "builds"]
     rows = made.tabs[0].blocks[0]["rows"]
