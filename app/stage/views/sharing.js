@@ -13,7 +13,8 @@ const CUT = 1200, // ms from a step to the next
 export default function (host, { meta }, context) {
   const { frames, words, choices, heads } = meta,
     { clock } = context,
-    last = frames.length - 1;
+    last = frames.length - 1,
+    low = () => clock.step < last - 1; // with a question: on a phone, its options are in sight under the picture
   let kv = meta.kv[last],
     played = false;
   /** @type {ReturnType<typeof sharingLayout>} */ let at;
@@ -25,6 +26,7 @@ export default function (host, { meta }, context) {
       said = times > 1 ? filled(words.saves, { times }) : words.none;
     clock.tell('said', clock.step === last && played ? said : '');
     controls.toggleAttribute('inert', clock.step !== last);
+    host.dataset.low = String(low());
     slider.value = choices.indexOf(kv);
     slider.setAttribute('aria-valuetext', `${kv} KV head${kv > 1 ? 's' : ''}`);
     is.textContent = kv;
@@ -70,7 +72,7 @@ export default function (host, { meta }, context) {
     live: true,
     kinds: SHARING_KINDS,
     layout: (/** @type {any} */ box) => {
-      at = sharingLayout(box, heads);
+      at = sharingLayout(box, heads, low());
       glide.end();
       return at.bottom;
     },

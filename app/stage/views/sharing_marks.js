@@ -22,21 +22,35 @@ const LINES = [
   ['full', 'time'],
   ['held', 'products', 'asked', 'once', 'time'],
 ];
+const RECORDED = ['full', 'time']; // of another problem, so they have a heading
 const [ASKS, ONCE] = [2, 3]; // the steps with one group alone
 const LATER = [0.3, 0.8], // what changes its size
   LAST = [0.8, 1]; // and what is new
 const GOES = [0, 0.1]; // what leaves is gone before anything else moves
 
-/** @param {{width: number, height: number, em: number}} size of the pane @param {number} heads */
-export function sharingLayout({ width: pane, height, em }, heads) {
+/** @param {{width: number, height: number, em: number}} size of the pane @param {number} heads
+ *  @param {boolean} low whether it has two lines at most, and room for a question under it */
+export function sharingLayout({ width: pane, height, em }, heads, low) {
   const narrow = pane < 46 * em,
     width = pane - (narrow ? 0 : 0.8 * em), // a gap before the Guide's card
     query = { y: 1.6 * em, h: 1.9 * em },
     links = Math.max(2.4 * em, Math.min(4 * em, 0.09 * height)),
-    line = (narrow ? 2.7 : 2.1) * em, // of what is saved, or not
+    line = (narrow ? 2.2 : 2) * em, // of what is saved, or not
     top = query.y + query.h + links,
-    memoryOf = (/** @type {number} */ lines) => Math.max(5 * em, height - top - 2.6 * em - lines * line);
-  return { width, em, narrow, query, line, top, memoryOf, pitch: width / heads, bottom: top + 7.6 * em + 5 * line };
+    least = (narrow ? 3.5 : 5) * em,
+    // lines: with the heading of the recorded ones
+    memoryOf = (/** @type {number} */ lines) => Math.max(least, height - top - 2.6 * em - lines * line);
+  return {
+    width,
+    em,
+    narrow,
+    query,
+    line,
+    top,
+    memoryOf,
+    pitch: width / heads,
+    bottom: top + 2.6 * em + least + (low ? 2 : 6) * line,
+  };
 }
 
 /**
@@ -57,21 +71,30 @@ export function sharingMarks(at, { meta, step, kv, head }, paint) {
     most = bytesOf(meta, heads).held,
     size = Math.min(em, Math.max(12, 0.55 * pitch)),
     labelled = pitch > 1.5 * em,
-    lines = ledger(meta, sizes, kv, step === ONCE).filter(({ id }) => LINES[step].includes(id)),
-    high = at.memoryOf(lines.length),
+    lines = ledger(meta, sizes, kv, paint).filter(({ id }) => LINES[step].includes(id)),
+    first = lines.findIndex(({ id }) => RECORDED.includes(id)), // the first recorded line
+    high = at.memoryOf(lines.length + (first < 0 ? 0 : 1)),
+    under = top + high + 2.4 * em,
     alone = step === ASKS || step === ONCE,
     before = LINES[step - 1] ?? [],
-    list = () =>
+    list = () => {
       lines.forEach((line, n) =>
         saved(
           made,
           at,
           line,
-          top + high + 2.4 * em + n * at.line,
+          under + (n + (first < 0 || n < first ? 0 : 1)) * at.line,
           { shares: step > 0 && line.id !== 'full', fresh: !before.includes(line.id) },
           paint,
         ),
-      ),
+      );
+      if (first < 0) return;
+      const y = under + first * at.line,
+        fresh = !before.some(id => RECORDED.includes(id)),
+        comes = { out: GOES, span: fresh ? LAST : LATER, ease: 'both' };
+      made.rect('recorded line', [0, y + 0.1 * em, at.width, 1], { fill: paint.border, ...comes });
+      made.text('recorded is', [0, y + 1.3 * em], meta.problem, { ...comes, datum: { part: 'recorded' } });
+    },
     middle = Math.floor((group - 1) / 2), // the column of a group that its own KV head has
     columnOf = (/** @type {number} */ request, /** @type {number} */ store) =>
       store * group + (request === 0 ? middle : request <= middle ? request - 1 : request);
@@ -122,23 +145,21 @@ export function sharingMarks(at, { meta, step, kv, head }, paint) {
         const rect = [x, top + (half * high) / halves.length, pitch - 2, high / halves.length - 1],
           others = PALETTE.sequences[request % PALETTE.sequences.length];
         made.rect(`${id} ${cache}`, rect, {
-          fill: request ? blend(rgb(others), rgb(paint.background), 0.16) : COLOURS[cache],
+          fill: request ? blend(rgb(others), rgb(paint.background), 0.3) : COLOURS[cache],
           alpha: !request && head !== null && Math.floor(head / group) !== n ? 0.35 : 1,
           ...{ datum: { request, store: n, cache }, tip, ease: 'both', out: [0, 0.4] },
           enter: { rect: [rect[0], rect[1] + (request ? high : 0), rect[2], 0], alpha: 0 },
           span: LATER,
         });
-        if (labelled && group < 100)
+        if (request ? n === 0 && pitch > 0.7 * em : labelled)
           made.text(
             `${id} ${cache} of ${request} is`,
             [x + pitch / 2 - 1, rect[1] + rect[3] / 2 + 0.35 * size],
             request ? `${request + 1}` : cache,
             {
+              ...{ align: 'center', fill: request ? paint.text : '#fff', bold: true },
               ...{
-                align: 'center',
-                fill: request ? blend(rgb(paint.text), rgb(paint.background), 0.55) : '#fff',
-                bold: !request,
-                size,
+                size: request ? Math.min(1.4 * em, Math.max(size, 0.6 * pitch)) : size,
                 out: GOES,
                 span: [0.6, 0.9],
               },
@@ -193,7 +214,9 @@ function blocks(made, at, { step, kv, heads, high, column, sizes: { held, asked,
   shown.forEach((one, n) =>
     readers(made, at, { ...one, group, column, rect: [n * (wide + gap), 0, wide, high - 1.6 * em], paint }),
   );
-  const asks = narrow ? 'by all heads, for a new token' : 'What all query heads ask for, for one new token';
+  const asks = narrow
+    ? `all ${heads} heads, a new token`
+    : `What the blocks of all ${heads} query heads ask for, for one new token`;
   made.text('asks are', [0, high - 0.2 * em], asks, { out: GOES, span: [0.7, 0.9] });
 }
 
@@ -294,41 +317,42 @@ function readers(
 }
 
 /** What a request costs: each line has its value, the value without sharing, and the value in words. */
-/** alone: at the step about a group. @type {(meta: block_table.SharingMeta, sizes: ReturnType<typeof bytesOf>, kv: number, alone: boolean) =>
+/** @type {(meta: block_table.SharingMeta, sizes: ReturnType<typeof bytesOf>, kv: number, paint: Paint) =>
  *   {id: string, said: string, value: number | null, of: number, text: string, fill: string}[]} */
-function ledger({ heads, us, words, ...model }, { held, asked, products }, kv, alone) {
+function ledger({ heads, us, words, ...model }, { held, asked, products }, kv, paint) {
   const full = bytesOf({ heads, ...model }, heads),
     time = us[kv] ?? null,
+    modelled = COLOURS.other, // neutral: no tensor
     none = filled(words.recorded, { kv: Object.keys(us).join(' and ') });
   const lines = [
     {
       ...{ id: 'held', said: 'Kept in memory: K and V', value: held, of: full.held },
-      ...{ text: amount(held, UNITS, 3), fill: COLOURS.K },
+      ...{ text: amount(held, UNITS, 3), fill: modelled },
     },
     {
       ...{ id: 'products', said: 'Multiplications for a new token' },
-      ...{ value: products, of: full.products, text: `${short(products / 1e6, 3)} million`, fill: COLOURS.S },
+      ...{ value: products, of: full.products, text: `${short(products / 1e6, 3)} million`, fill: modelled },
     },
     {
       ...{ id: 'asked', said: 'V1 asks for' },
-      ...{ value: asked, of: full.asked, text: amount(asked, UNITS, 3), fill: COLOURS.Q },
+      ...{ value: asked, of: full.asked, text: amount(asked, UNITS, 3), fill: modelled },
     },
     {
       ...{ id: 'once', said: 'A block per group asks for' },
-      ...{ value: held, of: full.held, text: amount(held, UNITS, 3), fill: PALETTE.kernels[2] },
+      ...{ value: held, of: full.held, text: amount(held, UNITS, 3), fill: modelled },
     },
     {
       ...{ id: 'full', said: `One block a group, ${heads} KV heads`, value: us[heads], of: us[heads] },
-      ...{ text: `${short(us[heads], 3)} µs`, fill: PALETTE.kernels[2] },
+      ...{ text: `${short(us[heads], 3)} µs`, fill: paint.text },
     },
     {
       ...{
         id: 'time',
-        said: alone ? `One block a group, ${kv} KV heads` : 'Its time, recorded',
+        said: `One block a group, ${kv} KV head${kv === 1 ? '' : 's'}`,
         value: time,
         of: us[heads],
       },
-      ...{ text: time === null ? none : `${short(time, 3)} µs`, fill: PALETTE.kernels[2] },
+      ...{ text: time === null ? none : `${short(time, 3)} µs`, fill: paint.text },
     },
   ];
   return us[heads] ? lines : lines.slice(0, -2);
@@ -340,24 +364,28 @@ function ledger({ heads, us, words, ...model }, { held, asked, products }, kv, a
 function saved(made, at, { id, said, value, of, text, fill }, top, { shares, fresh }, paint) {
   const { em, width, narrow } = at,
     left = narrow ? 1 : 19.5 * em,
-    room = width - left - (narrow ? 11 : 13) * em,
-    bar = { y: narrow ? top + 1.3 * em : top, h: 1.15 * em },
-    line = bar.y + 0.95 * em,
+    room = narrow ? width - 2 : width - left - 13 * em,
+    bar = narrow ? { y: top + 1.25 * em, h: 0.55 * em } : { y: top, h: 1.15 * em }, // of a phone: under its text
+    line = narrow ? top + em : bar.y + 0.95 * em,
     less = value === null ? 1 : of / value,
     comes = { out: GOES, span: fresh ? LAST : LATER, ease: 'both' };
-  made.text(`${id} is`, [0, narrow ? top + em : line], said, { bold: true, ...comes });
+  made.text(`${id} is`, [0, line], said, { bold: true, ...comes });
   made.rect(`${id} of`, [left, bar.y, room, bar.h], { fill: paint.panel, stroke: paint.border, ...comes });
   made.rect(`${id} bar`, [left, bar.y, value === null ? 0 : Math.max(2, (room * value) / of), bar.h], {
     ...{ fill, ease: 'both', datum: { part: 'size', size: id }, out: GOES, enter: { rect: [left, bar.y, 0, bar.h] } },
     ...{ span: fresh ? LAST : LATER, tip: `${said}: ${value === null ? text : id === 'time' ? text : number(value)}` },
   });
   const inside = value === null; // no bar: its room has the reason
-  made.text(`${id} has ${text}`, [inside ? left + 0.7 * em : left + room + 0.7 * em, line], text, {
-    ...{ bold: !inside, ...comes },
-  });
+  made.text(
+    `${id} has ${text}`,
+    [narrow ? width - (inside ? 1 : 6.2 * em) : inside ? left + 0.7 * em : left + room + 0.7 * em, line],
+    text,
+    { ...{ bold: !inside, align: narrow ? 'right' : 'left' }, ...comes },
+  );
   if (shares && value !== null)
     made.text(`${id} less ${less}`, [width - 1, line], less > 1.01 ? `÷ ${short(less, 2)}` : 'the same', {
-      ...{ bold: true, size: 1.15 * em, align: 'right', fill: less > 1.01 ? paint.primary : PALETTE.wrong, ...comes },
+      ...{ bold: true, size: (narrow ? 1 : 1.15) * em, align: 'right' },
+      ...{ fill: less > 1.01 ? paint.primary : PALETTE.wrong, ...comes },
     });
 }
 

@@ -67,8 +67,8 @@ export default function (host, { meta }, context) {
       'span',
       { class: 'choices', role: 'group', 'aria-label': 'What grows' },
       ...[
-        ['longer', 'longer contexts'],
-        ['more', 'more contexts'],
+        ['longer', 'length of contexts'],
+        ['more', 'number of contexts'],
       ].map(([name, text]) =>
         button(text, () => change(/** @type {any} */ (name), 0), { class: 'chip', 'data-way': name }),
       ),

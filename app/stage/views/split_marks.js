@@ -26,8 +26,9 @@ export function splitLayout({ width: pane, height, em }, { parts, sms, l }) {
     pitch = Math.max(1.15 * em, Math.min(4.4 * em, (height - head - foot) / (parts.length + 1.6))),
     max = (narrow ? 2.2 : 6) * em,
     output = max + (narrow ? 3.6 : 6.5) * em,
-    weight = output + (narrow ? 0 : 12.5 * em),
-    sum = weight + (narrow ? 4.2 : 6.5) * em;
+    wide = narrow ? width - output - 7.2 * em : (width - output - 11.5 * em) / 2, // of O's bars, and of l's
+    weight = output + (narrow ? 0 : wide + 1.5 * em),
+    sum = weight + (narrow ? 4.2 : 6) * em;
   return {
     ...{
       width,
@@ -39,22 +40,21 @@ export function splitLayout({ width: pane, height, em }, { parts, sms, l }) {
       right: plant(half + gap, half),
     },
     rows: { y: head, pitch, end: head + parts.length * pitch },
-    ...{ columns: { max, output, weight, sum }, unit: (width - sum - (narrow ? 3 : 4) * em) / l },
+    ...{ columns: { max, output, weight, sum }, wide, unit: wide / l },
     bottom: Math.max(tall, head + (parts.length + 1.6) * pitch + foot),
   };
 }
 
 /** A plant's places. @type {(rect: number[], em: number, narrow: boolean, sms: number) => any} */
 function plantLayout([x, y, w, h], em, narrow, sms) {
-  const tight = h < 22 * em,
-    big = (narrow || tight ? 1.3 : 1.9) * em, // the numbers
+  const small = narrow || h < 22 * em,
+    big = (small ? 1.3 : 1.9) * em, // the numbers
     head = y + 0.9 * big,
-    label = head + (narrow || tight ? 1.4 : 1.9) * em,
-    strip = { y: label + 0.4 * em, h: (tight ? 2.2 : narrow ? 2.2 : 2.6) * em },
-    below = strip.y + strip.h,
-    said = (narrow || tight ? 1.8 : 2.2) * em, // over the SMs
-    least = tight ? 3.4 : narrow ? 4 : 5,
-    pipe = { y: below, h: Math.max(least * em, Math.min(11 * em, 0.36 * (y + h - below - said))) },
+    label = head + (small ? 1.4 : 1.7) * em,
+    strip = { y: label + 0.4 * em, h: (small ? 1.8 : 2.4) * em },
+    rate = strip.y + strip.h + (small ? 1.5 : 2) * em, // over the pipe
+    said = (small ? 1.8 : 2.1) * em, // over the SMs
+    pipe = { y: rate + 0.4 * em, h: Math.max(2.2 * em, Math.min(5 * em, 0.2 * (y + h - rate - said))) },
     top = pipe.y + pipe.h + said,
     free = y + h - top,
     high = (/** @type {number} */ many) => free / Math.ceil(sms / many),
@@ -62,7 +62,7 @@ function plantLayout([x, y, w, h], em, narrow, sms) {
     off = (/** @type {number} */ many) => Math.abs(Math.log(w / many / high(many))),
     columns = Array.from({ length: 32 }, (_, n) => n + 8).reduce((best, many) => (off(many) < off(best) ? many : best));
   return {
-    ...{ x, w, em, narrow, big, head, label, strip, pipe, columns, said: top - 0.6 * em },
+    ...{ x, w, em, narrow, big, head, label, strip, rate, pipe, columns, said: top - 0.6 * em },
     sms: [x, top, w, free],
   };
 }
@@ -104,6 +104,8 @@ const GOES = [0, 0.06], // what leaves is gone before anything else moves
 /** @type {(made: Marks, at: any, now: Plant, meta: block_table.SplitMeta, flow: number, paint: Paint) => void} */
 function plant(made, at, { id, timed, kernel, late }, { sms, size, best, longer, more }, flow, paint) {
   const { x, w, em, narrow, big, head, label, strip, pipe, columns, said } = at,
+    alone = w > 45 * em,
+    heads = Math.round(timed.blocks[0] / timed.contexts),
     { contexts, tokens } = timed,
     rate = timed.rate[kernel],
     us = timed.us[kernel],
@@ -116,9 +118,9 @@ function plant(made, at, { id, timed, kernel, late }, { sms, size, best, longer,
     comes = { out: GOES, span: still ? EARLY : COMES, ease: 'both' },
     flows = { out: GOES, span: still ? EARLY : FLOWS, ease: 'both' },
     most = Math.max(...[...longer, ...more].map(one => one.contexts * one.tokens)),
-    block = kernel ? `${number(Math.min(size, tokens))} tokens` : 'one context';
-  made.text(`${id} name`, [x, head], narrow ? name : `${name}: one block, ${block}`, {
-    ...{ bold: true, fill, size: (narrow ? 1.2 : 1.3) * em, ...comes },
+    block = kernel ? `${number(Math.min(size, tokens))} tokens` : 'context';
+  made.text(`${id} name`, [x, head], narrow ? name : `${name}: a block for each head and ${block}`, {
+    ...{ bold: true, fill, size: (narrow ? 1.2 : alone ? 1.3 : 1.1) * em, ...comes },
   });
   made.text(`${id} takes`, [x + w, head], '', {
     ...{
@@ -135,11 +137,24 @@ function plant(made, at, { id, timed, kernel, late }, { sms, size, best, longer,
   made.text(
     `${id} has`,
     [x, label],
-    narrow ? `${contexts} × ${number(tokens)} tokens` : `K and V in memory: ${of}`,
-    comes,
+    narrow ? `${contexts} × ${number(tokens)} tokens, ${heads} heads` : `K and V: ${of}, ${heads} heads`,
+    { size: narrow || late ? em : 1.1 * em, ...comes },
   );
+  if (late && kernel)
+    made.text(`${id} ratio`, narrow ? [x + 2.4 * em, head] : [x + w, label + 0.2 * em], '', {
+      ...{ value: us / timed.us[0], format: (/** @type {number} */ now) => `${now.toFixed(2)} × V1`, bold: true },
+      ...{ align: narrow ? 'left' : 'right', size: (narrow ? 1.1 : 1.6) * em, ...flows },
+      fill: us > timed.us[0] ? PALETTE.wrong : paint.primary,
+    });
   made.add(`${id} memory`, 'strip', [x, strip.y, (w * contexts * tokens) / most, strip.h], {
-    ...{ of: { contexts, parts: kernel ? timed.parts : 1, letters: `600 ${Math.max(12, 0.9 * em)}px ${paint.font}` } },
+    ...{
+      of: {
+        contexts,
+        parts: kernel ? timed.parts : 1,
+        heads,
+        letters: `600 ${Math.max(12, 0.9 * em)}px ${paint.font}`,
+      },
+    },
     ...{ fills: [COLOURS.K, COLOURS.V].map(rgb), gap: kernel ? 2 : 0, enter: { gap: 0, alpha: 0 }, ...comes },
     ...{
       datum: { part: 'memory', kernel: name },
@@ -151,31 +166,25 @@ function plant(made, at, { id, timed, kernel, late }, { sms, size, best, longer,
     ...{ enter: { share: 0 }, ...flows, datum: { part: 'stream', kernel: name } },
     tip: `${name}: its blocks ask for ${short(rate, 4)} TB of K and V in a second`,
   });
-  // the rate: in the empty part of the pipe, or on a plate in the stream
-  const wide = Math.min(w, (narrow ? 8 : 12.5) * em),
-    end = (w * rate) / best,
-    left = x + (w - end > wide ? end + 0.5 * em : Math.max(0, Math.min(end, w) - wide - 0.6 * em)),
-    middle = pipe.y + pipe.h / 2,
-    inside = w - end <= wide,
-    plate = { fill: paint.background, alpha: inside ? 0.94 : 0 };
-  made.rect(`${id} plate`, [left, middle - 1.6 * big, wide, 1.6 * big + 1.3 * em], {
-    ...{ ...plate, enter: { alpha: 0 }, ...flows },
-  });
-  made.text(`${id} rate`, [left + 0.5 * em, middle - 0.25 * big], '', {
-    ...{ value: rate, format: (/** @type {number} */ now) => `${short(now, 2)} TB/s`, bold: true, size: big * 1.1 },
-    ...flows,
+  made.text(`${id} rate`, [x, at.rate], '', {
+    ...{
+      value: rate,
+      format: (/** @type {number} */ now) => `${now.toFixed(2)} TB/s`,
+      bold: true,
+      size: big,
+      ...flows,
+    },
   });
   made.text(
     `${id} best`,
-    [left + 0.5 * em, middle + 0.75 * em],
-    narrow ? `full: ${short(best, 3)}` : `full: ${short(best, 3)}, best recorded`,
-    flows,
+    [x + w, at.rate],
+    narrow ? `full: ${best.toFixed(2)}` : `full: ${best.toFixed(2)}, best recorded`,
+    { align: 'right', size: (narrow ? 1 : 1.1) * em, ...flows },
   );
-  const heads = Math.round(timed.blocks[0] / contexts),
-    product = w > 45 * em && !kernel ? `${contexts} contexts × ${heads} query heads = ` : '',
+  const product = alone && !kernel ? `${contexts} contexts × ${heads} query heads = ` : '',
     has = each ? `about ${number(each)} ${narrow ? 'in each SM' : 'each'}` : 'most have none',
     grid = narrow ? has : `${product}${number(blocks)} blocks on ${sms} SMs: ${has}`;
-  made.text(`${id} blocks`, [x, said], grid, { bold: true, ...comes });
+  made.text(`${id} blocks`, [x, said], grid, { bold: true, size: (narrow ? 1 : 1.1) * em, ...comes });
   made.add(`${id} sms`, 'sms', at.sms, {
     ...{ of: { columns }, counts: spread(blocks, sms), fill, stroke: paint.border, empty: paint.panel },
     ...{ enter: { alpha: 0, counts: spread(0, sms) }, out: GOES, span: still ? EARLY : [0.15, 0.6], ease: 'both' },
@@ -187,11 +196,12 @@ function plant(made, at, { id, timed, kernel, late }, { sms, size, best, longer,
 /** What the blocks leave, a row each, and what the second kernel makes of it, in the last row. */
 /** @type {(made: Marks, at: Layout, meta: block_table.SplitMeta, phase: string, paint: Paint) => void} */
 function merge(made, at, { parts, m, l, v1_l }, phase, paint) {
-  const { em, narrow, width, rows, columns, unit } = at,
+  const { em, narrow, width, rows, columns, unit, wide } = at,
     merged = phase === 'merged',
-    tall = rows.pitch - Math.max(3, 0.22 * rows.pitch),
+    tall = rows.pitch - Math.max(3, 0.12 * rows.pitch),
     all = { y: rows.end + 0.35 * rows.pitch, h: Math.min(1.15 * rows.pitch, tall + 1.2 * em) },
     light = blend(rgb(COLOURS.P), rgb(paint.background), 0.3),
+    pale = blend(rgb(COLOURS.O), rgb(paint.background), 0.3),
     outputs = parts.map(part => part.output.map(one => one * part.weight)),
     added = parts[0].output.map((_, dim) => outputs.reduce((sum, one) => sum + (one[dim] ?? 0), 0)),
     most = Math.max(1e-30, ...[...parts.flatMap(part => part.output), ...added].map(Math.abs)),
@@ -206,18 +216,19 @@ function merge(made, at, { parts, m, l, v1_l }, phase, paint) {
   for (const [column, name] of names)
     made.text(`${column} is ${name}`, [columns[/** @type {'max'} */ (column)], 1.3 * em], name, {
       ...{ bold: true, out: GOES, span: COMES, fill: column === 'weight' ? PALETTE.wrong : paint.text },
+      size: (narrow ? 1 : 1.1) * em,
     });
-  /** @type {(id: string, values: number[], place: number[], span: number[], tip?: string) => void} */
-  const bars = (id, values, [y, h], span, tip = '') => {
+  /** @type {(id: string, values: number[], place: number[], span: number[], tip?: string, fill?: string) => void} */
+  const bars = (id, values, [y, h], span, tip = '', fill = COLOURS.O) => {
     if (narrow) return;
-    const pitch = (11 * em) / values.length,
+    const pitch = wide / values.length,
       zero = y + h / 2;
-    made.add(`${id} zero`, 'line', [columns.output, zero, 11 * em, 0], { stroke: paint.border, out: GOES });
+    made.add(`${id} zero`, 'line', [columns.output, zero, wide, 0], { stroke: paint.border, out: GOES });
     values.forEach((value, dim) => {
       const high = Math.max(1, (Math.abs(value) / most) * (h / 2));
       made.rect(`${id} ${dim}`, [columns.output + dim * pitch, value < 0 ? zero : zero - high, pitch - 2, high], {
         ...{
-          fill: COLOURS.O,
+          fill,
           out: GOES,
           ease: 'both',
           span,
@@ -252,13 +263,14 @@ function merge(made, at, { parts, m, l, v1_l }, phase, paint) {
       ...{ out: GOES, size, span: COMES, datum: { part: 'block', block: n } },
       tip: `block ${n}: tokens ${part.first} to ${part.end - 1}`,
     });
-    made.text(`own ${n}`, [columns.max, line], short(part.m, 3), {
+    made.text(`own ${n}`, [columns.max, line], part.m.toFixed(2), {
       ...{ datum: { part: 'own', partition: n }, out: GOES, size, span: [0.2, 0.5] },
     });
     const said = merged ? [0.1 + turn, 0.3 + turn] : [0.3, 0.6];
+    if (merged) bars(`output ${n} was`, part.output, [y, tall], COMES, `block ${n} before, `, pale);
     bars(`output ${n}`, merged ? outputs[n] : part.output, [y, tall], said, `block ${n}, `);
     if (merged)
-      made.text(`weight ${n}`, [columns.weight, line], `× ${short(part.weight, 3)}`, {
+      made.text(`weight ${n}`, [columns.weight, line], `× ${part.weight.toFixed(3)}`, {
         ...{ bold: true, fill: PALETTE.wrong, size, datum: { part: 'weight', partition: n } },
         ...{ span: [turn, 0.1 + turn], out: GOES },
       });
@@ -267,7 +279,7 @@ function merge(made, at, { parts, m, l, v1_l }, phase, paint) {
       ...{ fill: COLOURS.P, out: GOES, ease: 'both', span: merged ? [0.1 + turn, 0.35 + turn] : [0.3, 0.8] },
       ...{ enter: { rect: [columns.sum, y, 0, tall] }, ...thing },
     });
-    made.text(`sum ${n} is ${merged}`, [columns.sum + part.l * unit + 0.5 * em, line], short(now, 3), {
+    made.text(`sum ${n} is ${merged}`, [columns.sum + part.l * unit + 0.5 * em, line], now.toFixed(2), {
       ...{ bold: true, out: GOES, size, span: merged ? [0.3 + turn, 0.4 + turn] : [0.6, 0.8] },
     });
     if (!merged) return;
@@ -281,9 +293,9 @@ function merge(made, at, { parts, m, l, v1_l }, phase, paint) {
   if (!merged) return;
   const late = { bold: true, out: GOES, size, span: [0.9, 1] },
     line = baseline(all.y, all.h);
-  made.text('all max', [columns.max, line], short(m, 3), late);
+  made.text('all max', [columns.max, line], m.toFixed(2), late);
   bars('added', added, [all.y + 3, all.h - 6], [0.7, 0.95], 'added, ');
-  made.text('all sum', [left + 0.5 * em, line], short(l, narrow ? 3 : 4), late);
+  made.text('all sum', [left + 0.5 * em, line], l.toFixed(2), late);
   const same = short(v1_l, 4) === short(l, 4) ? ', as in V1' : '',
     ends = narrow
       ? ['factor: e^(own m − largest m)', `output: added O ÷ ${short(l, 3)}`]
@@ -297,43 +309,38 @@ function merge(made, at, { parts, m, l, v1_l }, phase, paint) {
 
 /** @type {import('../core/kinds.js').Kinds} */
 export const SPLIT_KINDS = {
-  // K over V of some contexts, each in parts with so many pixels between them.
-  strip(g, { rect: [x, y, w, h], of: { contexts, parts, letters }, fills, gap }) {
+  // K over V of some contexts. Each is in parts with so many pixels between them, or in its heads where there is room.
+  strip(g, { rect: [x, y, w, h], of: { contexts, parts, heads, letters }, fills, gap }) {
     const whole = w / contexts,
-      apart = Math.min(5, 0.2 * whole);
+      apart = Math.min(5, 0.2 * whole),
+      cuts = parts === 1 && (whole - apart) / heads > 4 ? heads : parts,
+      each = (whole - apart) / cuts,
+      between = cuts === parts ? Math.min(gap, 0.4 * each) : 1;
     fills.forEach((/** @type {number[]} */ fill, /** @type {number} */ row) => {
       g.fillStyle = `rgb(${fill.map(Math.round).join(',')})`;
       for (let n = 0; n < contexts; n++)
-        for (let part = 0; part < parts; part++) {
-          const each = (whole - apart) / parts;
-          g.fillRect(
-            x + n * whole + part * each,
-            y + (row * h) / 2,
-            Math.max(0.5, each - Math.min(gap, 0.4 * each)),
-            h / 2 - 1,
-          );
-        }
+        for (let cut = 0; cut < cuts; cut++)
+          g.fillRect(x + n * whole + cut * each, y + (row * h) / 2, Math.max(0.5, each - between), h / 2 - 1);
     });
     g.font = letters;
     g.fillStyle = '#fff';
-    if (whole / parts > 14) ['K', 'V'].forEach((text, row) => g.fillText(text, x + 4, y + (row * h) / 2 + 0.36 * h));
+    if (cuts === 1 && each > 14)
+      ['K', 'V'].forEach((text, row) => g.fillText(text, x + 4, y + (row * h) / 2 + 0.36 * h));
   },
-  // A pipe with a stream of K and V that is as wide as its share. flow: how far it came, in lengths of a dash.
+  // A pipe with a stream of K and V that is as wide as its share. flow: how far it came, in lengths of a piece.
   stream(g, { rect: [x, y, w, h], share, flow, fill, stroke, of: { em, fills } }) {
     g.fillStyle = fill;
     g.fillRect(x, y, w, h);
-    const [wide, long] = [0.55 * em, 1.2 * em],
+    const [wide, long] = [1.5 * em, 2 * em],
       end = w * Math.min(1, share);
     g.save();
     g.beginPath();
     g.rect(x, y, end, h);
     g.clip();
     for (let n = 0; n * wide < end; n++) {
-      const at = (((n * 7) % 11) / 11 + flow) % 1;
-      for (let k = -1; k * 1.5 * long < h; k++) {
-        g.fillStyle = fills[((n * 5 + k + 40) % 3) % 2];
-        g.fillRect(x + n * wide, y + (k + at) * 1.5 * long, wide - 1.5, long);
-      }
+      g.fillStyle = fills[n % 2];
+      const at = ((n % 2) / 2 + flow) % 1;
+      for (let k = -1; (k + at) * long < h; k++) g.fillRect(x + n * wide, y + (k + at) * long, wide - 2, long - 2);
     }
     g.restore();
     g.strokeStyle = stroke;
@@ -348,9 +355,9 @@ export const SPLIT_KINDS = {
   // A square for each SM, with a dot for each of its blocks.
   sms(g, { rect: [x, y, w, h], of: { columns }, counts, fill, stroke, empty }) {
     const cell = [w / columns, h / Math.ceil(counts.length / columns)],
-      side = cell.map(one => one - Math.max(1.5, 0.1 * Math.min(...cell))),
+      side = cell.map(one => one - Math.max(1.5, 0.07 * Math.min(...cell))),
       dot = side.map(one => (one - 2) / LINE),
-      drawn = dot.map(one => Math.max(1, one - Math.max(0.5, 0.12 * one)));
+      drawn = dot.map(one => Math.max(1, one - (one > 5 ? 1 : 0.5)));
     g.lineWidth = 1;
     g.strokeStyle = stroke;
     counts.forEach((/** @type {number} */ count, /** @type {number} */ n) => {

@@ -31,8 +31,9 @@ class SharingMeta(TypedDict):
     kv: KV heads at each step.
     choices: numbers of KV heads for the reader.
     source: of the sizes, in words.
-    us: KV heads -> recorded µs of a kernel that reads once for a group. times: their source, in words. Empty without
-        recordings.
+    us: KV heads -> recorded µs of a kernel that reads once for a group. times: their source, in words. problem: a
+        heading over them. Empty without recordings.
+    provenances: the source of each step.
     words: the sentences under a hand. {name} stands for a value.
     """
 
@@ -47,6 +48,8 @@ class SharingMeta(TypedDict):
     source: str
     us: dict[str, float]
     times: str
+    problem: str
+    provenances: list[dict[str, str]]
     words: dict[str, str]
 
 
@@ -67,11 +70,14 @@ def view() -> stage.View:
         "source": WORDS.say("sharing_source", {**MODEL, "tokens": TOKENS}),
         "us": {str(kv): us for kv, us in timed.get("us", {}).items()},
         "times": WORDS.say("sharing_times", timed) if timed else "",
+        "problem": WORDS.say("sharing_problem", timed) if timed else "",
+        "provenances": [],
         "words": WORDS.table("sharing"),
     }
-    source = {"label": "modelled", "said": f"{meta['source']}. {meta['times']}"}
-    more = {"clock": True, "state": [], "provenance": source}
-    return stage.View("sharing", "sharing", "Grouped heads", {**meta, **more})
+    modelled = {"label": "modelled", "said": f"{meta['source']}. {meta['times']}"}
+    times = {"label": "recorded", "said": meta["times"]}
+    meta["provenances"] = [times if phase == "once" and timed else modelled for phase in PHASES]
+    return stage.View("sharing", "sharing", "Grouped heads", {**meta, "clock": True, "state": []})
 
 
 def questions(found: Sequence[Names]) -> list[stage.Question]:
@@ -101,6 +107,22 @@ def recorded(kernel: str) -> Row:
                 sizes = {"contexts": len(lengths), "tokens": lengths[0], "heads": sorted(us), "us": us}
                 return {**sizes, "device": stage.gpu_name(where.device), "date": where.date}
     return {}
+
+
+@of_recordings(cache)
+def best(kernel: str) -> float:
+    """The largest recorded rate in TB/s at which a kernel with one block for each KV head asks for K and V. 0 without
+    recordings."""
+    rates = [0.0]
+    for made, where in tables.recorded("bench").values():
+        rows = tables.of_present_code(made, where).query("status == 'ok'")
+        for _, row in rows[rows.name == kernel].iterrows():
+            problem: dict[str, Any] = json.loads(str(row["problem"]))
+            number = 4 if row["dtype"] == "float32" else 2  # bytes
+            if not problem.get("cache_dtype"):
+                read = 2 * sum(problem["context_lens"]) * problem["num_kv_heads"] * problem["head_dim"] * number
+                rates.append(read / float(row["median_us"]) / 1e6)
+    return max(rates)
 
 
 def _steps() -> list[Row]:

@@ -11,6 +11,7 @@ from typing import TypedDict
 
 import pandas as pd
 
+from explainers.stories.block_table import sharing
 from explainers.stories.block_table.paging import WORDS
 from explainers.story import stage
 from explainers.story.frames import Frame
@@ -58,7 +59,7 @@ class SplitMeta(TypedDict):
     sms: of the GPU. size: tokens of a partition in the recordings.
     longer, more: recorded times at rising lengths, and at rising numbers of contexts. Empty without recordings.
     long, short: few long contexts, and many short ones with as many tokens.
-    best: the largest rate of all.
+    best: the largest rate of all recordings of these kernels, and of the one for grouped heads.
     source: of the times, in words. ran: the source of the parts, in words.
     provenances: the source of each step. None: the page's.
     words: the sentences under a hand. {name} stands for a value.
@@ -123,7 +124,7 @@ def questions(data: Names, kernels: tuple[str, str]) -> list[stage.Question]:
         return timed and {**timed, "each": [round(blocks / data["multiprocessors"]) for blocks in timed["blocks"]]}
 
     step_of = {step["phase"]: n for n, step in enumerate(_steps(data, found))}
-    names = {**data, **{key: each(found.get(key)) for key in ("long", "short")}}
+    names = {**data, **{key: each(found.get(key)) for key in ("long", "short", "one_part")}}
     return WORDS.questions({**names, "view": "split", "low": low, "step_of": step_of}, len(step_of) - 1)
 
 
@@ -156,7 +157,8 @@ def recorded(whole: str, cut: str) -> Row:
     """Recorded times of two kernels on equal problems.
 
     longer: a Timed for each length, of the number of contexts with most lengths. more: one for each number of contexts.
-    long: the last one of longer. short: the one of more with as many tokens. best: the largest rate.
+    long: the last one of longer. short: the one of more with as many tokens. one_part: the longest one in one part, if
+    V2 is slower there. best: the largest rate.
     heads, size: query heads, and tokens of a partition. device, date. Empty without recordings of all this.
     """
     for made, where in tables.recorded("bench").values():
@@ -175,7 +177,10 @@ def recorded(whole: str, cut: str) -> Row:
         for short in (one for one in more if one["tokens"] * one["contexts"] == all_tokens):
             return {
                 **{"longer": longer, "more": more, "long": longer[-1], "short": short},
-                **{"best": max(rate for one in timed for rate in one["rate"])},
+                "one_part": next(
+                    (one for one in longer[::-1] if one["parts"] == 1 and one["us"][1] > one["us"][0]), None
+                ),
+                "best": max(sharing.best(WORDS.table("kernels")["grouped"]), *(max(one["rate"]) for one in timed)),
                 **{"heads": int(pairs.num_heads.iloc[0]), "size": size},
                 **{"device": stage.gpu_name(where.device), "date": where.date},
             }

@@ -58,8 +58,19 @@ def test_the_rates_are_the_bytes_of_the_blocks_by_the_time_and_the_short_context
         numbers = 2 * 32 * 128 * one["tokens"] * one["contexts"]  # of K and V, for each query head
         assert one["rate"] == pytest.approx([2 * numbers / us / 1e6 for us in one["us"]])
         assert one["blocks"][1] == one["blocks"][0] * one["parts"] and max(one["rate"]) <= found["best"]
+    grouped = sharing.recorded("paged_v3")  # no rate of the next stop exceeds the ceiling
+    for kv, us in grouped["us"].items():
+        assert 2 * grouped["contexts"] * grouped["tokens"] * kv * 128 * 2 / us / 1e6 <= found["best"]
     # with one block for each SM the pipe is almost empty, with many it is full
     assert long["rate"][0] < 0.2 * found["best"] and min(long["rate"][1], short["rate"][0]) > 0.9 * found["best"]
+
+
+def test_v2_is_faster_at_each_place_of_the_slider_where_the_right_answer_says_so():
+    found = split.recorded(V1, V2)
+    for one in [*found["longer"], *found["more"]]:
+        few = one["blocks"][0] < found["short"]["blocks"][0]
+        assert (one["us"][1] < one["us"][0]) == (few and one["parts"] > 1)
+    assert found["one_part"]["parts"] == 1 and found["one_part"]["us"][1] > found["one_part"]["us"][0]
 
 
 def test_without_recordings_the_steps_are_those_of_the_run():
@@ -93,6 +104,8 @@ def test_each_headline_is_short_and_the_sizes_are_said():
     timed = sharing.recorded("paged_v3")
     assert timed["heads"] == [8, 32] and timed["us"][32] > 3 * timed["us"][8]
     assert meta["us"] == {str(kv): us for kv, us in timed["us"].items()} and timed["date"] in meta["times"]
+    assert [of["label"] for of in meta["provenances"]] == [*["modelled"] * 3, "recorded", "modelled"]
+    assert f"{timed['contexts']} contexts of {timed['tokens']:,} tokens" in meta["problem"]
     assert [meta["heads"] // kv for kv in meta["kv"]] == [1, 4, 4, 4, 4] and "Llama 3 8B" in meta["source"]
     assert all(len(frame["head"].split()) <= 12 for frame in meta["frames"])
     (rule,) = applied("bytesOf", [[{key: meta[key] for key in ("layers", "heads", "dim", "item", "tokens")}, 8]])
