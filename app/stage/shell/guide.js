@@ -276,10 +276,11 @@ export function makeGuide(app) {
     showFoot();
     fit();
   };
-  // The options that nobody chose leave the card only where the end has no room beside them.
+  // Where the end has no room, first the options that nobody chose leave the card, then the wrong ones.
   const fit = () => {
-    node.classList.remove('tight');
-    node.classList.toggle('tight', !end.hidden && body.scrollHeight > body.clientHeight + 1);
+    node.classList.remove('tight', 'tighter');
+    for (const name of ['tight', 'tighter'])
+      if (!end.hidden && body.scrollHeight > body.clientHeight + 1) node.classList.add(name);
   };
   // The way on, from when the stop is answered or walked to its end. The rail has the ways to all stops at all times.
   const showFoot = () => {

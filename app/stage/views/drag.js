@@ -16,7 +16,8 @@ const ASKS = 12_000; // ms that the marked bar pulses
 const WRONG = 1e-3; // a relative error above that of fp32
 const ABOVE = 2.6; // room above the largest score
 const LABELS = 2.5; // lines of text at the top that no score reaches
-const LONGEST_ROW = 20; // log2 of the keys of a row that the reader thinks of
+const LONGEST_ROW = 20, // log2 of the keys of a row that the reader thinks of
+  USUAL_ROW = 10;
 
 const keysOf = (/** @type {{weights: number[]}} */ { weights }) => [...weights.keys()];
 const two = (/** @type {number} */ value) => value.toFixed(2).replace('-', '−');
@@ -318,7 +319,7 @@ export default function (host, { meta, columns }, context) {
       'aria-label': 'keys of a row',
     }),
     long = element('output');
-  length.value = length.min; // as long as this row
+  length.value = String(USUAL_ROW);
   subtract.onchange = () => {
     state.subtract = subtract.checked;
     changed({ wave: false });

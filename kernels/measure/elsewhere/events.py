@@ -7,7 +7,6 @@ Other events have no length. A group is a process, or the block that a thread's 
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from kernels.errors import TraceError
 from kernels.measure.elsewhere.record import Bars, Trace, entries, table, whole
@@ -22,7 +21,7 @@ def is_mine(root: object) -> bool:
     return isinstance(listed, list)
 
 
-def read(root: Mapping[str, Any] | Sequence[Any], file: str) -> Trace:
+def read(root: Mapping[str, object] | Sequence[object], file: str) -> Trace:
     """Raises TraceError for other content."""
     listed = root.get("traceEvents") if isinstance(root, Mapping) else root
     bars, names, other = Bars(file, WRITER, CLOCK), dict[tuple[str, ...], str](), 0

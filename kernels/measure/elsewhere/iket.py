@@ -8,8 +8,7 @@ and warpLocIdxs in place of rangeName and warpLocs, and locIdx in place of warpL
 A timestamp counts ns of the GPU's timer, in steps of 32 ns. A group is a block (CTA) of a launch, and a lane is a
 warp. A range over several warps counts for its first one."""
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
 
 from kernels.errors import TraceError
 from kernels.measure.elsewhere.record import Bars, Trace, entries, table, whole
@@ -23,13 +22,13 @@ def is_mine(root: object) -> bool:
     return isinstance(root, dict) and ("launches" in root or "graphLaunches" in root)
 
 
-def read(root: Mapping[str, Any], file: str) -> Trace:
+def read(root: Mapping[str, object], file: str) -> Trace:
     """Raises TraceError for other content."""
     bars = Bars(file, WRITER, CLOCK)
     strings = entries(root.get("stringTable", []), file, "stringTable")
     places = entries(root.get("locationTable", []), file, "locationTable")
 
-    def entry(known: Any, index: object, where: str) -> Any:
+    def entry(known: Sequence[object], index: object, where: str) -> object:
         if 0 <= (number := whole(index, file, where)) < len(known):
             return known[number]
         raise TraceError(f"{file}: {where} is {number}, and its table has {len(known)} entries. Write the file again.")
@@ -63,12 +62,12 @@ def read(root: Mapping[str, Any], file: str) -> Trace:
     return bars.trace(markers=markers)
 
 
-def _add(bars: Bars, place: tuple[str, str], kind: object, found: Mapping[str, Any], where: str) -> None:
+def _add(bars: Bars, place: tuple[str, str], kind: object, found: Mapping[str, object], where: str) -> None:
     start, end = (whole(found.get(name), bars.file, f"{name} of {where}") for name in ("startTs", "endTs"))
     bars.add(*place, str(kind)[:200], start, end)
 
 
-def _launches(root: Mapping[str, Any], file: str) -> Iterator[tuple[int, Mapping[str, Any]]]:
+def _launches(root: Mapping[str, object], file: str) -> Iterator[tuple[int, Mapping[str, object]]]:
     """The launches, then the launches of CUDA graphs: a list for each graph."""
     found = [*entries(root.get("launches", []), file, "launches")]
     for graph in table(root.get("graphLaunches", {}), file, "graphLaunches").values():

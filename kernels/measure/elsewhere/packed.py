@@ -6,7 +6,6 @@ link raises TraceError."""
 import io
 import json
 from dataclasses import dataclass
-from typing import Any
 
 import pandas as pd
 
@@ -38,7 +37,7 @@ def unpack(data: bytes) -> Trace | Stalls:
     if not data.startswith(MAGIC):
         raise TraceError("The link names no opened file. Open the file again.")
     line, _, rest = data[len(MAGIC) :].partition(b"\n")
-    head: dict[str, Any] = json.loads(line)
+    head = json.loads(line)
     tables, at = list[pd.DataFrame](), 0
     for size in head["sizes"]:
         tables.append(pd.read_parquet(io.BytesIO(rest[at : at + size])))

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import pandas as pd
 
@@ -125,14 +124,14 @@ def whole(value: object, file: str, where: str) -> int:
     raise TraceError(f"{file}: {where} is {value!r:.40}. It must be a whole number. Write the file again.")
 
 
-def entries(value: object, file: str, where: str) -> Sequence[Any]:
+def entries(value: object, file: str, where: str) -> Sequence[object]:
     """A list of a JSON text. Raises TraceError."""
     if isinstance(value, list):
         return value
     raise TraceError(f"{file}: {where} is {value!r:.40}. It must be a list. Write the file again.")
 
 
-def table(value: object, file: str, where: str) -> dict[str, Any]:
+def table(value: object, file: str, where: str) -> dict[str, object]:
     """An object of a JSON text. Raises TraceError."""
     if isinstance(value, dict):
         return value
