@@ -16,7 +16,6 @@ from explainers.story.words import Row
 from kernels.kv_cache import manager
 from kernels.run.results import Run
 
-
 BEFORE = ("reserved", "pages", "free", "later")  # the steps without a value of the run
 
 
@@ -166,7 +165,7 @@ def _history(walk: Walk, size: int, fitting: int) -> list[Row]:
     steps: list[Row] = [{**now, "phase": "reserved"}, {**now, "phase": "pages"}]
     ended: list[str] = []
     free: set[int] = set()
-    for n, (later, change) in enumerate(states[first + 1 :], first + 1):
+    for later, change in states[first + 1 :]:
         if change and change.event.action == "free":
             ended, free = [*ended, change.event.name], free | {*change.released}
         mine = next((one for one in later.sequences if one.name == walk.name), None)
