@@ -9,6 +9,9 @@ const WARP = 32;
 // of the lanes: no part of attention and no max has one of them, and black text is clear on each
 const HUES = [PALETTE.wavefronts.now, PALETTE.sequences[3], PALETTE.peers[4], PALETTE.axis];
 const GONE = [0, 0.08]; // what leaves is gone before the new things come
+/** The part of the time in which the things of another layout come to their places, or null. */
+const settled = (/** @type {string} */ phase) =>
+  ['warp', 'memory'].includes(phase) ? [0.08, 0.16] : phase === 'sum' ? [0, 0.25] : null;
 /**
  * What a phase shows. bars: of the row, tall in the lanes, or with room for shuffles below. of: the values in the
  * registers. finds: what the shuffles find, after how many of them.
@@ -121,7 +124,8 @@ export function shufflesMarks(at, now, paint) {
     else addEnd(made, at, now, paint, shade);
   }
   if (now.phase !== 'memory') addShared(made, at, now, paint, shade);
-  const enters = ['warp', 'memory'].includes(now.phase) ? { span: [0.08, 0.16] } : {};
+  const span = settled(now.phase),
+    enters = span ? { span } : {};
   return made.list.map(mark => ({ ...enters, out: GONE, ...mark }));
 }
 
@@ -166,7 +170,8 @@ function addLanes(made, at, now, paint, shade) {
   const { list, em, chart, gutter, narrow, row } = at,
     { bars, of, finds } = PHASES[now.phase];
   if (!bars) return;
-  const weighs = of === 'P',
+  const settles = settled(now.phase),
+    weighs = of === 'P',
     [low, high] = weighs ? [0, 1.06] : now.range,
     inside = { y: chart.y + 0.5 * em, h: chart.h - (row ? 1.8 : 1.2) * em },
     toY = (/** @type {number} */ value) => inside.y + ((high - value) / (high - low)) * inside.h,
@@ -203,8 +208,9 @@ function addLanes(made, at, now, paint, shade) {
         end = toY(value),
         rect = [left + (wide - thick) / 2, Math.min(end, zero), thick, Math.max(1.5, Math.abs(end - zero))],
         own = finds === 'max' && lane.scores[slot] === lane.max,
-        turn = (0.6 * (slot * now.lanes.length + n)) / (at.slots * now.lanes.length), // one register after another
-        way = { span: [turn, turn + 0.4], ease: 'both' };
+        // one register after another, but not to another layout
+        turn = settles ? 0 : (0.6 * (slot * now.lanes.length + n)) / (at.slots * now.lanes.length),
+        way = { span: settles ?? [turn, turn + 0.4], ease: 'both' };
       made.rect(`bar ${n} ${slot}`, rect, {
         ...{ fill: shade(n), ...way, datum: { lane: lane.lane, register: key } },
         ...(own || key === now.lifted ? { stroke: paint.text, width: 2 } : {}),
@@ -219,7 +225,14 @@ function addLanes(made, at, now, paint, shade) {
           `value ${n} ${slot} ${weighs} ${now.tile} ${value}`,
           [cell[0] + cell[2] / 2, cell[1] + cell[3] / 2 + 0.35 * size, cell[2]],
           two(value),
-          { mono: true, align: 'center', bold: own, size, enter: { alpha: 0 }, span: [turn + 0.3, turn + 0.4] },
+          {
+            mono: true,
+            align: 'center',
+            bold: own,
+            size,
+            enter: { alpha: 0 },
+            span: settles ?? [turn + 0.3, turn + 0.4],
+          },
         );
       else if (wide >= 2.4 * em || !(key % 4)) {
         const center = rect[0] + thick / 2;
@@ -310,7 +323,7 @@ function addShuffles(made, at, now, paint, shade) {
     values[round].forEach((value, n) => {
       const holds = !sums && rounds > 0 && value === best, // no lane knows before the shuffles
         slot = now.lanes[n].scores.indexOf(now.lanes[n].max),
-        late = { span: round ? [begin + 0.3, begin + 0.4] : [0, 0.5] };
+        late = { span: round ? [begin + 0.3, begin + 0.4] : sums ? [0.25, 0.4] : [0, 0.5] };
       made.rect(`${name} ${round} ${n}`, [left(n), y, wide, line], {
         ...{ fill: holds ? paint.primary : sums ? paint.panel : shade(n), ...late },
         enter: round || sums || apartFrom ? { alpha: 0 } : { rect: at.register(n, slot) },
