@@ -99,7 +99,7 @@ export function tripsMarks(at, { meta, phase, side }, paint) {
       });
       if (!lit || alone) continue;
       const place = single ? n : n - first,
-        start = single ? 0 : (0.5 * place) / side;
+        start = single ? 0 : (0.5 * (place + (tensor === 'Q' ? 0.5 : 0))) / side;
       made.rect(`near ${tensor} ${phase === 'hand' ? side : block} ${n}`, strip(near, tensor, place, cell), {
         ...{ fill: COLOURS[tensor], datum: { tensor, n, near: true }, tip: `${name} ${n}, a copy in shared memory` },
         ...(narrow
@@ -267,11 +267,11 @@ export function tripsMarks(at, { meta, phase, side }, paint) {
     ],
     ...{ stroke: colour, width: 1, head },
   });
-  const load = 0.9 * em;
+  const load = 0.6 * em;
   for (const { id, fill, start, ms } of flights)
     made.rect(`flight ${id}`, [to - load, y - load / 2, load, load], {
-      ...{ fill, stroke: paint.background, passing: true, ease: 'line', span: [start, start + ms] },
-      enter: { rect: [from, y - load / 2, load, load] },
+      ...{ fill, stroke: paint.background, alpha: 0, ease: 'line', span: [start, start + ms] },
+      enter: { rect: [from, y - load / 2, load, load], alpha: 1 },
     });
   const each = { next: 'again, for this tile', all: 'for each tile', hand: side > 1 ? 'for each tile' : 'a score' }[
     phase
