@@ -91,7 +91,7 @@ def headline(page):
 
 
 def test_a_drag_along_the_sequence_gives_the_place_of_each_token(visit):
-    page = visit("/block_table?view=walk&scenario=churn&backend=cpu&picture=pages&step=6")
+    page = visit("/block_table?view=walk&scenario=churn&backend=cpu&picture=pages&step=7")
     problem = run_here("churn", item=4).request.problem
     slider = page.locator(".hands input.wide")
     for token in (37, 0, 15, 16):
@@ -99,9 +99,12 @@ def test_a_drag_along_the_sequence_gives_the_place_of_each_token(visit):
         place = int(problem.layout.k_offsets(problem.block_tables[1][token // 16], 0, token % 16)[0])
         expect(page.locator(".of-hand")).to_contain_text(f"key at byte {place:,}")
     expect(headline(page)).to_contain_text("The next page can be anywhere")
+    slider.fill("67")
+    expect(headline(page)).to_contain_text("Another entry names another page")
+    slider.fill("16")
     slider.focus()
     page.keyboard.press("ArrowRight")  # the key belongs to the slider
-    assert slider.input_value() == "17" and step_of(page) == 5
+    assert slider.input_value() == "17" and step_of(page) == 6
     x, y = point_at(page, "Pages", own=3)
     page.mouse.move(x, y)
     page.mouse.down()

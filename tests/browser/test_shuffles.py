@@ -4,7 +4,7 @@ from browser.stepping import asked_now, point_at
 from browser.test_covering import DRAWN, opened, words
 from playwright.sync_api import expect
 
-PICTURE = "/registers?kernel=04_warp_rows&picture=lanes&backend=cpu&step=13"
+PICTURE = "/registers?kernel=04_warp_rows&picture=lanes&backend=cpu&step=11"
 TITLE = "Lanes of a row"
 
 
@@ -25,7 +25,7 @@ def test_a_clicked_register_has_the_largest_score_and_is_called_modelled(visit):
 
 
 def test_a_clicked_row_of_the_tile_has_other_lanes(visit):
-    page = visit(PICTURE.replace("step=13", "step=1"), script=DRAWN)
+    page = visit(PICTURE.replace("step=11", "step=1"), script=DRAWN)
     page.mouse.click(*point_at(page, TITLE, row=9, key=0))
     expect(page.locator(".of-hand > .from")).to_have_text("run of 04_warp_rows, row 9")
     assert "lane 4" in words(page) and "lane 24" not in words(page)

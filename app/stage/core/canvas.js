@@ -247,6 +247,9 @@ export function canvasView(host, { clock }, view) {
   const onStep = ({ detail }) => {
     if (pinned?.pointed && pinned.step !== clock.step) pinned = null; // it belongs to its step
     draw(detail.why);
+    if (!hover) return;
+    hover = point(hover.x, hover.y); // another thing is there now
+    draw();
   };
   clock.addEventListener('step', onStep);
   fit();

@@ -130,11 +130,20 @@ function addLevel(made, at, now, level, n, paint) {
     const right = x + widest([level.name], font) + big;
     made.text(`wait ${n}`, [right, top, at.width - right - 2], wait, { ...text, size: n ? big : em, bold: !!n });
   }
-  const shares = now.known[n] && now.size < 0 ? level.shares : '',
-    about = `${level.size}${narrow ? '' : `: ${level.holds}`}${shares && `. ${shares}`}`,
+  const shares = now.known[n] ? level.shares : '',
+    inline = narrow ? shares : '',
+    about = `${level.size}${narrow ? '' : `: ${level.holds}`}${inline && `. ${inline}`}`,
     lines = large ? [level.size, ...wrapped(level.holds, narrow ? 3 : 9)] : [about],
     below = top + (large && wait ? 2.7 : large ? 1.4 : 1.25) * big;
   lines.forEach((line, row) => made.text(`about ${n} ${row}`, [x, below + 1.35 * row * em, room], line));
+  if (!shares || narrow) return;
+  // a bracket around this memory and the one before
+  const right = x + widest([about, `${level.name} ${wait}`], font) + 1.2 * em,
+    [high, low] = [at.rowY(n - 1) - 1.1 * em, below + 0.3 * em];
+  made.add('shares up', 'line', [right, high, 0, low - high], { stroke: paint.text, width: 1.5 });
+  for (const y of [high, low])
+    made.add(`shares ${y}`, 'line', [right - 0.5 * em, y, 0.5 * em, 0], { stroke: paint.text, width: 1.5 });
+  made.text('shares', [right + 0.6 * em, (high + low) / 2 + 0.35 * em, at.width - right - em], shares, { bold: true });
 }
 
 /** Words in lines of so many words. @type {(text: string, most: number) => string[]} */
@@ -176,7 +185,9 @@ function addSizes(made, at, now, paint) {
     });
     const climbs = now.sizes.findIndex(({ bytes }) => bytes > now.l2.fits);
     if (climbs < full && !at.narrow)
-      made.text('early', [at.width - at.side - 0.6 * em, y(climbs) - 0.5 * em], now.l2.early, { align: 'right' });
+      wrapped(now.l2.early, 5).forEach((text, n, { length }) =>
+        made.text(`early ${n}`, [end + 0.7 * em, y(climbs) - (0.6 + 1.35 * (length - 1 - n)) * em], text),
+      );
   }
   const { cycles, size, wait } = now.sizes[now.size],
     middle = y(now.size) + pitch / 2,

@@ -141,16 +141,23 @@ export default function (host, { meta }, context) {
       /** @type {number[]} */ pair,
       /** @type {(value: number) => string} */ says,
       /** @type {string} */ fewer,
-      parts = {},
+      /** @type {object[]} */ more = [],
     ) => ({
       ...{ title, from, end: fill(fewer, { ratio: (pair[0] / pair[1]).toFixed(pair[0] / pair[1] < 20 ? 1 : 0) }) },
       bars: pair.map((value, n) => ({
         ...{ name: words[n ? 'keep' : 'store'], share: value / pair[0], value: says(value) },
-        ...(n ? {} : parts),
+        ...more[n],
       })),
     });
     return [
-      group(words.bytes, words.bytes_from, [total(store), total(keep)], amount, 'fewer'),
+      group(
+        words.bytes,
+        words.bytes_from,
+        [total(store), total(keep)],
+        amount,
+        'fewer',
+        [store, keep].map(stages => ({ again: again(stages, sumOf(held(found.tokens, job).keep) / 4) })),
+      ),
       group(
         words.time,
         `${meta.where}, ${words.bits}`,
@@ -158,9 +165,9 @@ export default function (host, { meta }, context) {
         value => `${three(value)} ms`,
         'faster',
       ),
-      group(words.memory, meta.where, found.held, amount, 'less', {
-        parts: ['S', 'P'].map(tensor => /** @type {[string, number]} */ ([tensor, square / found.held[0]])),
-      }),
+      group(words.memory, meta.where, found.held, amount, 'less', [
+        { parts: ['S', 'P'].map(tensor => /** @type {[string, number]} */ ([tensor, square / found.held[0]])) },
+      ]),
     ];
   }
 
@@ -315,5 +322,10 @@ export default function (host, { meta }, context) {
   return view;
 }
 
+/** The share of all bytes that is K or V after its first time. matrix: bytes of K. */
+const again = (/** @type {import('./race_rule.js').Moved[][]} */ stages, /** @type {number} */ matrix) => {
+  const read = stages.flat().filter(([tensor]) => tensor === 'K' || tensor === 'V');
+  return (total([read]) - 2 * matrix) / total(stages);
+};
 const sumOf = (/** @type {Record<string, number>} */ parts) => Object.values(parts).reduce((a, b) => a + b, 0);
 const ticked = (/** @type {number} */ tokens) => element('option', { value: Math.log2(tokens) });

@@ -181,6 +181,10 @@ function addBar(made, at, now, side, n, paint) {
     tip: now.held ? `${value} of memory, modelled` : `${value} asked of memory ${ends}, modelled`,
   });
   made.rect(`bar ${n}`, [bar.x, y, bar.w, bar.h], { fill: paint.panel });
+  if (!now.held && !side.done)
+    made.rect(`ends ${n}`, [bar.x, y, Math.min(bar.w, (bar.w * side.all) / now.full), bar.h], {
+      ...{ stroke: paint.text, dash: [4, 3], width: 1.5 },
+    });
   let { x } = bar;
   for (const tensor of ORDER) {
     const w = Math.max(0, Math.min((bar.w * parts[tensor]) / now.full, bar.x + most - x)),
@@ -331,7 +335,8 @@ function wrapped(texts, most) {
   });
 }
 
-/** @typedef {{name: string, share: number, value: string, fill?: string, parts?: [string, number][]}} Bar share: of the longest of its group */
+/** @typedef {{name: string, share: number, value: string, fill?: string, parts?: [string, number][], again?: number}} Bar share: of the longest of its group. again: the share of its end
+ * that is moved again */
 /**
  * The recorded figures: for each quantity a bar of each way.
  * @param {Layout} at
@@ -364,6 +369,10 @@ export function figureMarks(at, groups, paint) {
         ...{ fill: row ? paint.primary : paint.text, alpha: row ? 1 : 0.55 },
         ...{ datum: { kind: 'fact', side: row, name: title }, tip: `${title}, ${bar.name}: ${bar.value}` },
       });
+      if (bar.again)
+        made.rect(`bar ${n} ${row} again`, [from + (1 - bar.again) * long, up, bar.again * long, thick], {
+          ...{ fill: paint.background, alpha: 0.6 },
+        });
       let x = from;
       for (const [tensor, share] of bar.parts ?? []) {
         made.rect(`bar ${n} ${row} ${tensor}`, [x, up, share * long, thick], { fill: COLOURS[tensor] });

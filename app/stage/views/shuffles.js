@@ -9,7 +9,7 @@ import { PHASES, shufflesLayout, shufflesMarks } from './shuffles_marks.js';
 
 const LANES = 32;
 const ABOVE = 0.3; // how far a click lifts a score above the others
-const WAYS = { held: 2000, 'shuffle 1': 800, 'shuffle 2': 800, warp: 2600, memory: 3200, sum: 1500, rescale: 1500 }; // ms
+const WAYS = { held: 2000, 'shuffle 1': 800, 'shuffle 2': 800, warp: 2600, memory: 1800, sum: 1500 }; // ms
 const WAY = 600; // of another step
 
 /** @type {Picture<registers.ShufflesMeta>} */
@@ -44,8 +44,7 @@ export default function (host, { meta, columns }, context) {
       top = Math.max(...all.map(key => of(s, key))),
       score = (/** @type {number} */ key) => (key === lifted ? top + ABOVE : of(s, key)),
       own = s.subarray(chosen * keys, (chosen + 1) * keys).filter(Number.isFinite),
-      before = n ? m[(n - 1) * rows + chosen] : -Infinity,
-      sumBefore = n ? l[(n - 1) * rows + chosen] : 0;
+      before = n ? m[(n - 1) * rows + chosen] : -Infinity;
     const lanes = names.map(one => {
       const mine = all.filter(key => owner(chosen, key) === one);
       return {
@@ -55,7 +54,7 @@ export default function (host, { meta, columns }, context) {
       };
     });
     return {
-      ...{ phase: phases[step], tile: n, first, last, lanes, before, sumBefore, lifted },
+      ...{ phase: phases[step], tile: n, first, last, lanes, before, lifted },
       ...{ row: row0 + chosen, warp: Math.floor(names[0] / LANES) },
       m: Math.max(before, ...lanes.map(({ max }) => max)),
       l: l[n * rows + chosen],

@@ -3,10 +3,15 @@
 // knows.
 // The partners are half of the lanes apart, then a quarter, as in group_max of kernels/device/common.cuh.
 import { Marks } from '../core/kinds.js';
-import { COLOURS, addsUp, blend, rgb, smallText } from '../core/paint.js';
+import { COLOURS, PALETTE, blend, rgb, smallText } from '../core/paint.js';
 
 const WARP = 32;
-const TINTS = [0.4, 0.6, 0.8, 1]; // how much of a colour a lane's things have
+// of the lanes: no part of attention and no max has one of them, and black text is clear on each
+const HUES = [PALETTE.wavefronts.now, PALETTE.sequences[3], PALETTE.peers[4], PALETTE.axis];
+const GONE = [0, 0.08]; // what leaves is gone before the new things come
+/** The part of the time in which the things of another layout come to their places, or null. */
+const settled = (/** @type {string} */ phase) =>
+  ['warp', 'memory'].includes(phase) ? [0.08, 0.16] : phase === 'sum' ? [0, 0.25] : null;
 /**
  * What a phase shows. bars: of the row, tall in the lanes, or with room for shuffles below. of: the values in the
  * registers. finds: what the shuffles find, after how many of them.
@@ -21,8 +26,6 @@ export const PHASES = {
   warp: { of: 'S' },
   weights: { bars: 'tall', of: 'P' },
   sum: { bars: 'deep', of: 'P', finds: 'sum', rounds: 2 },
-  next: { bars: 'deep', of: 'S', finds: 'max', rounds: 2 },
-  rescale: { bars: 'deep', of: 'P', finds: 'sum', rounds: 2 },
   last: { bars: 'tall', of: 'P' },
   memory: { of: 'S', finds: 'max', rounds: 2 },
   hand: { bars: 'deep', of: 'S', finds: 'max', rounds: 2 },
@@ -61,7 +64,7 @@ export function shufflesLayout({ width, height, em: least }, { columns, lanes, s
     y = row ? chart.y + chart.h + 3 * em : top, // of the cards
     own = chart.y + chart.h + cells + 0.8 * em,
     line = finds ? Math.min(2.5 * em, deep / (2.1 * rounds + 1)) : 0,
-    free = phase === 'memory' ? { own: 3.4 * em, line: 2.4 * em, round: (room - 10.4 * em) / rounds } : null;
+    free = phase === 'memory' ? { own: 3.4 * em, line: 2.4 * em, round: (room - 11.6 * em) / rounds } : null;
   return {
     ...{ width, em, narrow, rounds, list, head, line: free?.line ?? line, slots, shared, gutter },
     ...{ chart, cell, across, y, pitch, row, end: room - (bars === 'tall' ? 1.2 : 1) * em },
@@ -99,7 +102,6 @@ export function shufflesLayout({ width, height, em: least }, { columns, lanes, s
  * @param {number} now.row0 the tile's first one
  * @param {number} now.chosen its place in the tile
  * @param {number} now.before m before the tile
- * @param {number} now.sumBefore l before the tile
  * @param {number} now.m
  * @param {number} now.l
  * @param {number[]} now.parts what each tile so far adds to l, against the m of now
@@ -111,9 +113,8 @@ export function shufflesLayout({ width, height, em: least }, { columns, lanes, s
  */
 export function shufflesMarks(at, now, paint) {
   const made = new Marks(at.em),
-    paper = rgb(paint.background),
-    { of, finds } = PHASES[now.phase];
-  const shade = (/** @type {number} */ n, kind = COLOURS[of]) => blend(rgb(kind), paper, TINTS[n % TINTS.length]);
+    { finds } = PHASES[now.phase],
+    shade = (/** @type {number} */ n) => HUES[n % HUES.length];
   if (now.phase === 'row') addTile(made, at, now, paint, shade);
   if (now.phase === 'warp') addWarp(made, at, now, paint, shade);
   else {
@@ -123,11 +124,13 @@ export function shufflesMarks(at, now, paint) {
     else addEnd(made, at, now, paint, shade);
   }
   if (now.phase !== 'memory') addShared(made, at, now, paint, shade);
-  return made.list;
+  const span = settled(now.phase),
+    enters = span ? { span } : {};
+  return made.list.map(mark => ({ ...enters, out: GONE, ...mark }));
 }
 
 /** @typedef {Parameters<typeof shufflesMarks>[1]} Now */
-/** @typedef {(made: Marks, at: Layout, now: Now, paint: Paint, shade: (n: number, kind?: string) => string) => void} Add */
+/** @typedef {(made: Marks, at: Layout, now: Now, paint: Paint, shade: (n: number) => string) => void} Add */
 
 // The tile of scores as a small square: the row of the picture is one of its rows.
 /** @type {Add} */
@@ -141,7 +144,7 @@ function addTile(made, at, now, paint, shade) {
     const place = [...new Set(threads)].sort((a, b) => a - b);
     threads.forEach((thread, key) =>
       made.rect(`cell ${n} ${key}`, [key * cell.w, top + n * cell.h, cell.w, cell.h], {
-        fill: thread < 0 ? paint.panel : shade(place.indexOf(thread), COLOURS.S),
+        fill: thread < 0 ? paint.panel : shade(place.indexOf(thread)),
         datum: { row: now.row0 + n, key: now.first + key },
         out: [0, 0.2],
       }),
@@ -167,7 +170,8 @@ function addLanes(made, at, now, paint, shade) {
   const { list, em, chart, gutter, narrow, row } = at,
     { bars, of, finds } = PHASES[now.phase];
   if (!bars) return;
-  const weighs = of === 'P',
+  const settles = settled(now.phase),
+    weighs = of === 'P',
     [low, high] = weighs ? [0, 1.06] : now.range,
     inside = { y: chart.y + 0.5 * em, h: chart.h - (row ? 1.8 : 1.2) * em },
     toY = (/** @type {number} */ value) => inside.y + ((high - value) / (high - low)) * inside.h,
@@ -188,9 +192,9 @@ function addLanes(made, at, now, paint, shade) {
   now.lanes.forEach((lane, n) => {
     const x = at.x(n);
     made.rect(`card ${n}`, [x, at.y, list.wide, cards], { fill: paint.panel });
-    made.rect(`head ${n}`, [x, at.y, list.wide, at.head - 3], { fill: shade(n, COLOURS.S) });
+    made.rect(`head ${n}`, [x, at.y, list.wide, at.head - 3], { fill: shade(n) });
     made.text(`lane ${n}`, [x + list.wide / 2, at.y + at.head / 2 + 0.3 * em, list.wide - 6], `lane ${lane.lane}`, {
-      ...{ bold: true, align: 'center', size: 1.1 * em, fill: n > 1 ? '#fff' : paint.text },
+      ...{ bold: true, align: 'center', size: 1.1 * em, fill: '#000' },
     });
   });
   made.add('zero', 'line', [list.x, zero, at.width - list.x - 2, 0], { stroke: paint.border });
@@ -204,8 +208,9 @@ function addLanes(made, at, now, paint, shade) {
         end = toY(value),
         rect = [left + (wide - thick) / 2, Math.min(end, zero), thick, Math.max(1.5, Math.abs(end - zero))],
         own = finds === 'max' && lane.scores[slot] === lane.max,
-        turn = (0.6 * (slot * now.lanes.length + n)) / (at.slots * now.lanes.length), // one register after another
-        way = { span: [turn, turn + 0.4], ease: 'both' };
+        // one register after another, but not to another layout
+        turn = settles ? 0 : (0.6 * (slot * now.lanes.length + n)) / (at.slots * now.lanes.length),
+        way = { span: settles ?? [turn, turn + 0.4], ease: 'both' };
       made.rect(`bar ${n} ${slot}`, rect, {
         ...{ fill: shade(n), ...way, datum: { lane: lane.lane, register: key } },
         ...(own || key === now.lifted ? { stroke: paint.text, width: 2 } : {}),
@@ -220,7 +225,14 @@ function addLanes(made, at, now, paint, shade) {
           `value ${n} ${slot} ${weighs} ${now.tile} ${value}`,
           [cell[0] + cell[2] / 2, cell[1] + cell[3] / 2 + 0.35 * size, cell[2]],
           two(value),
-          { mono: true, align: 'center', bold: own, size, enter: { alpha: 0 }, span: [turn + 0.3, turn + 0.4] },
+          {
+            mono: true,
+            align: 'center',
+            bold: own,
+            size,
+            enter: { alpha: 0 },
+            span: settles ?? [turn + 0.3, turn + 0.4],
+          },
         );
       else if (wide >= 2.4 * em || !(key % 4)) {
         const center = rect[0] + thick / 2;
@@ -311,9 +323,9 @@ function addShuffles(made, at, now, paint, shade) {
     values[round].forEach((value, n) => {
       const holds = !sums && rounds > 0 && value === best, // no lane knows before the shuffles
         slot = now.lanes[n].scores.indexOf(now.lanes[n].max),
-        late = { span: round ? [begin + 0.3, begin + 0.4] : [0, 0.5] };
+        late = { span: round ? [begin + 0.3, begin + 0.4] : sums ? [0.25, 0.4] : [0, 0.5] };
       made.rect(`${name} ${round} ${n}`, [left(n), y, wide, line], {
-        ...{ fill: holds ? paint.primary : sums ? paint.panel : shade(n, COLOURS.S), ...late },
+        ...{ fill: holds ? paint.primary : sums ? paint.panel : shade(n), ...late },
         enter: round || sums || apartFrom ? { alpha: 0 } : { rect: at.register(n, slot) },
         datum: {
           said: `${round ? `after shuffle ${round}` : `own ${name}`} of lane ${now.lanes[n].lane}: ${two(value)}`,
@@ -325,8 +337,8 @@ function addShuffles(made, at, now, paint, shade) {
         made.rect(`part ${round} ${n} ${one}`, [x, y, part, line], { fill: shade(one), enter: { alpha: 0 }, ...late });
         x += part;
       }
-      const white = holds || (!sums && n > 1),
-        x1 = sums ? left(n) + wide - 0.5 * em : middle(n);
+      const x1 = sums ? left(n) + wide - 0.5 * em : middle(n),
+        over = !sums || x > x1 - size; // a lane's colour
       made.text(`${name} of ${round} ${n} ${value}`, [x1, y + line / 2 + 0.35 * size], two(value), {
         ...{
           mono: true,
@@ -337,7 +349,7 @@ function addShuffles(made, at, now, paint, shade) {
         },
         ...{
           span: round ? [begin + 0.35, begin + 0.4] : [0.4, 0.6],
-          ...(white ? { fill: holds ? paint.background : '#fff' } : {}),
+          ...(holds || over ? { fill: holds ? paint.background : '#000' } : {}),
         },
       });
     });
@@ -374,15 +386,9 @@ function addEnd(made, at, now, paint) {
   if (phase === 'shuffle 2')
     result('m', two(now.m), narrow ? 'all lanes know it' : 'the max so far: all four lanes know it');
   if (phase === 'hand') result('max', two(Math.max(...now.lanes.map(({ max }) => max))), 'all four lanes know it');
-  if (phase === 'next')
-    result(
-      'm',
-      two(now.m),
-      `the larger of ${two(now.before)} before and ${two(Math.max(...now.lanes.map(one => one.max)))}`,
-    );
   if (phase === 'weights')
     result('m', two(now.m), narrow ? 'the largest has weight 1' : 'the largest score has weight 1');
-  if (!['sum', 'rescale', 'last'].includes(phase)) return;
+  if (!['sum', 'last'].includes(phase)) return;
   const high = 2 * em,
     y = end - 1.5 * em,
     unit = (most - 5.5 * em) / now.most;
@@ -407,15 +413,6 @@ function addEnd(made, at, now, paint) {
   made.text(`l is ${two(now.l)}`, [x + 0.4 * em, end + 0.1 * em], two(now.l), {
     ...{ bold: true, size: Math.min(1.7 * em, large), fill: paint.primary, ...late },
   });
-  if (phase === 'rescale' && !narrow)
-    made.text(
-      'l adds up',
-      [x + 5 * em, end, at.width - x - 5 * em],
-      addsUp(now.sumBefore, Math.exp(now.before - now.m), now.l),
-      {
-        ...{ mono: true, ...late },
-      },
-    );
 }
 
 /** The boxes of a half of the picture: 0 left, 1 right. */
@@ -501,24 +498,35 @@ function addMemory(made, at, now, paint, shade) {
     ])
       made.text(`mem value ${row} ${n}`, [middle(n), rows[row] + line / 2 + 0.35 * size], two(said), {
         ...{ mono: true, align: 'center', size, bold: said === best, ...late(when) },
-        ...(said === best ? { fill: paint.background } : {}),
+        fill: said === best ? paint.background : '#000',
       });
   });
   const y = rows[2] + line + 2.1 * em,
     large = { bold: true, size: Math.max(em, Math.min(1.6 * em, room / 17)) };
-  made.text('mem left', [halves(at, 0).start, y, room], `${at.rounds} shuffles`, {
-    ...{ ...large, fill: paint.primary },
-  });
-  made.text('mem right', [start, y, room], narrow ? 'write, wait, read' : `1 write, 1 wait, ${values.length} reads`, {
-    ...large,
-    ...late(0.88),
+  const sides = [
+    [`${at.rounds} instructions`, `${at.rounds} shuffles, past all memory`, `${at.rounds} shuffles`],
+    [
+      `${2 + values.length} instructions`,
+      `1 write, 1 wait, ${values.length} reads`,
+      `write, wait, ${values.length} reads`,
+    ],
+  ];
+  sides.forEach(([total, said, short], n) => {
+    const x = halves(at, n).start;
+    made.text(`mem total ${n}`, [x, y, room], total, {
+      ...large,
+      ...(n ? {} : { fill: paint.primary }),
+      ...late(0.16),
+    });
+    made.text(`mem said ${n}`, [x, y + 1.5 * em, room], narrow ? short : said, late(0.16));
   });
 }
 
 // A row for all lanes of a warp: each shuffle doubles the lanes that know its max.
 /** @type {Add} */
-function addWarp(made, at, now, paint, shade) {
+function addWarp(made, at, now, paint) {
   const { em, narrow, shared } = at,
+    pale = blend(rgb(COLOURS.S), rgb(paint.background), 0.4),
     rounds = Math.log2(WARP),
     left = narrow ? 2.2 * em : 9.5 * em,
     unit = (at.width - left - 2) / WARP,
@@ -565,9 +573,9 @@ function addWarp(made, at, now, paint, shade) {
         });
     for (let lane = 0; lane < WARP; lane++)
       made.rect(`warp ${round} ${lane}`, [left + lane * unit, y, unit - (narrow ? 1 : 3), high], {
-        ...{ fill: knows.has(lane) ? paint.primary : shade(0) },
+        ...{ fill: knows.has(lane) ? paint.primary : pale },
         datum: { said: `lane ${lane}: ${knows.has(lane) ? 'knows the max' : 'knows a smaller one'}` },
-        ...(round ? { enter: { fill: shade(0) }, span: [begin + 0.14, begin + 0.2] } : {}),
+        ...(round ? { enter: { fill: pale }, span: [begin + 0.14, begin + 0.2] } : {}),
       });
     if (round && !narrow)
       made.text(`warp shuffle ${round}`, [0, y - (pitch - high) / 2 + 0.35 * em], `shuffle ${round}`, {

@@ -37,17 +37,18 @@ export default function (host, { meta }, context) {
     slider.setAttribute('aria-valuetext', `token ${token}: page ${spot().page}, slot ${spot().slot}`);
     tokenIs.textContent = token;
     controls.toggleAttribute('inert', clock.step !== last);
-    from.textContent = ['path', 'hand'].includes(phase)
-      ? `block table and bytes: run of ${meta.kernel}, KV head ${meta.kv_head}, key at byte ${number(byte)}`
+    from.textContent = ['table', 'path', 'hand'].includes(phase)
+      ? `block table: run of ${meta.kernel}` +
+        (phase === 'table' ? '' : `, bytes: KV head ${meta.kv_head}, key at byte ${number(byte)}`)
       : 'modelled: the block manager of the cache';
   }
   /** The reader's token. */
   function choose(/** @type {number} */ to) {
     if (clock.step !== last) clock.set(last, 'user');
-    const before = spot().page;
+    const before = { at: token, ...spot() };
     token = Math.max(0, Math.min(length - 1, to));
-    if (spot().page !== before) {
-      said = words.next;
+    if (spot().page !== before.page) {
+      said = before.at + 1 === token ? words.next : words.jumps;
       glide.begin(HOP);
     } else said = words.moves;
     speak();
@@ -89,11 +90,12 @@ export default function (host, { meta }, context) {
     speak();
   }
   const onStep = (/** @type {any} */ { detail }) => arrive(detail.step, detail.why);
-  // The token of an answer.
+  // The token of an answer, or its step.
   const onRight = (/** @type {any} */ { detail }) => {
     if (detail?.of === name) choose(detail.token);
+    else if (detail?.to > clock.step) clock.set(detail.to, 'user');
   };
-  const onPoint = () => onRight({ detail: clock.point });
+  const onPoint = () => clock.point?.of === name && choose(clock.point.token);
   const view = handView(host, context, {
     frames,
     controls,

@@ -21,15 +21,16 @@ export function slotsLayout({ width, height, em }, { pages, size, rows }) {
     label = 4.6 * em, // of a page
     foot = 0.6 * em,
     line = narrow ? 1.5 * em : 2.3 * em, // of the sequence
-    left = { x: 0, y: head, w: narrow ? width : 0.47 * width },
+    channel = (narrow ? 2.2 : 5) * em, // of the arrows from the table to the pages
+    left = { x: 0, y: head, w: narrow ? width : 0.45 * width },
     box = narrow ? 5.4 * em : 7.4 * em, // of an entry
     above = narrow ? head + rows * line + 4.6 * em : 0, // what is over memory
-    cell = Math.min((narrow ? width - label : width - left.w - label - em) / size, 2.6 * em),
+    cell = Math.min((width - label - channel - (narrow ? 0 : left.w)) / size, 2.6 * em),
     pitch = narrow ? 1.4 * em : Math.max(1.5 * em, Math.min(3.2 * em, (height - head - foot) / pages)),
-    memory = { x: width - cell * size - 1, y: above + head },
-    token = Math.min((left.w - box - 1.2 * em) / size, cell);
+    memory = { x: width - cell * size - 1 - (narrow ? channel : 0), y: above + head },
+    token = Math.min((left.w - box - 1.2 * em - (narrow ? channel : 0)) / size, cell);
   return {
-    ...{ width, em, narrow, left, label, line, box, cell, pitch, memory, token, head, foot },
+    ...{ width, em, narrow, left, label, channel, line, box, cell, pitch, memory, token, head, foot },
     bottom: memory.y + pitch * pages,
     /** Where a slot is: in pages, or in memory as a whole. */
     slot: (/** @type {number} */ page, /** @type {number} */ slot, /** @type {boolean} */ paged) => [
@@ -57,7 +58,7 @@ export function slotsLayout({ width, height, em }, { pages, size, rows }) {
  * @param {number} now.size
  * @param {number} now.max reserved slots of a sequence
  * @param {string} now.name of the followed sequence
- * @param {string} now.phase reserved, pages, free, table, path or hand
+ * @param {string} now.phase reserved, pages, free, later, table, path or hand
  * @param {Spot | null} now.spot
  * @param {Paint} paint
  */
@@ -267,24 +268,31 @@ function sequence(made, at, { held, name, size, spot }, paint) {
       at.narrow ? `${page}` : `page ${page}`,
       { ...LATE, align: 'right', bold: true },
     );
-    if (!spot) made.add(`way ${n}`, 'way', null, { points: way(at, n, page), stroke: one.colour, width: 1.6, ...LATE });
+    if (spot) return;
+    const hue = PALETTE.kernels[n % PALETTE.kernels.length],
+      [left, top, , high] = at.slot(page, 0, true);
+    made.add(`way ${n}`, 'way', null, { points: way(at, n, page, one.table), stroke: hue, width: 2.5, ...LATE });
+    made.rect(`names ${n}`, [left - 1, top - 1, at.cell * size + 1, high + 2], { stroke: hue, width: 2.5, ...LATE });
   });
 }
 
-/** From an entry to its page. @param {Layout} at @param {number} entry @param {number} page */
-function way(at, entry, page) {
+/** From an entry to its page, down or up in a column of its own: an arrow further down in the table turns first, so
+ * that few of them cross.
+ * @param {Layout} at @param {number} entry @param {number} page @param {number[]} table */
+function way(at, entry, page, table) {
   const [x, y, w, h] = at.entry(entry),
-    [left, top, , high] = at.slot(page, 0, true),
-    end = left - (at.narrow ? 0.4 : at.label / at.em) * at.em,
-    to = [end, top + high / 2];
-  if (!at.narrow)
-    return [[x + w, y + h / 2], [x + w + 0.25 * (end - x - w), y + h / 2], [end - 0.6 * at.em, to[1]], to];
-  const side = at.width - 3;
+    [left, top, wide, high] = at.slot(page, 0, true),
+    end = at.narrow ? left + (wide + 1) * 16 + 1 : left - at.label,
+    first = at.narrow ? end + 0.5 * at.em : x + w + 0.4 * at.em,
+    last = at.narrow ? at.width - 3 : end - 0.9 * at.em,
+    order = at.narrow ? entry : table.length - 1 - entry,
+    side = first + ((order + 0.5) / table.length) * (last - first),
+    to = top + high / 2;
   return [
     [x + w, y + h / 2],
     [side, y + h / 2],
-    [side, to[1]],
-    [at.memory.x + at.cell * 16 - 2, to[1]],
+    [side, to],
+    [end, to],
   ];
 }
 
@@ -292,7 +300,8 @@ function way(at, entry, page) {
 /** @param {Marks} made @param {Layout} at @param {Now} now @param {Spot} spot @param {Paint} paint */
 function path(made, at, { size, held, name }, spot, paint) {
   const { em } = at,
-    rows = Math.ceil(/** @type {Held} */ (held.find(one => one.name === name)).tokens / size),
+    { tokens: length, table } = /** @type {Held} */ (held.find(one => one.name === name)),
+    rows = Math.ceil(length / size),
     frame = { stroke: paint.text, width: 3 },
     [x, y, w, h] = at.of(spot.token),
     [boxX, boxY, , boxH] = at.entry(spot.entry),
@@ -310,13 +319,13 @@ function path(made, at, { size, held, name }, spot, paint) {
         width: 2.5,
       },
     });
-  made.add('to page', 'way', null, { points: way(at, spot.entry, spot.page), stroke: paint.text, width: 2.5 });
+  made.add('to page', 'way', null, { points: way(at, spot.entry, spot.page, table), stroke: paint.text, width: 2.5 });
   made.rect('its page', [row[0] - 2, row[1] - 2, at.cell * size + 3, row[3] + 4], { stroke: paint.text, width: 1.5 });
   made.rect('its slot', [cell[0] - 1, cell[1] - 1, cell[2] + 2, cell[3] + 2], frame);
   /** @type {[string, number][]} text, and its size */
   const says = [
-    [`${spot.token} / ${size} = ${spot.entry}, rest ${spot.slot}`, at.narrow ? 1.2 : 2.4],
-    [`entry ${spot.entry} names page ${spot.page}, rest ${spot.slot} is the slot`, at.narrow ? 1 : 1.3],
+    [`${spot.token} = ${spot.entry} × ${size} + ${spot.slot}`, at.narrow ? 1.2 : 2.4],
+    [`entry ${spot.entry} names page ${spot.page}, remainder ${spot.slot} is the slot`, at.narrow ? 1 : 1.3],
   ];
   let top = at.left.y + rows * at.line + (at.narrow ? 0.4 : 0.8) * em;
   says.forEach(([text, big], n) => {

@@ -58,7 +58,8 @@ export function tripsMarks(at, { meta, phase, side }, paint) {
     [row, column] = { next: [0, 1], all: [along - 1, along - 1] }[phase] ?? [0, 0],
     block = row * along + column,
     [q0, k0] = [row * side, column * side],
-    cell = grid / side,
+    cell = phase === 'hand' ? unit : grid / side, // in the hand, tiles of all sides have one scale
+    tileSide = cell * side,
     key = phase === 'hand' ? 0 : single || !column ? ONE[1] : k0 + ONE[1], // the key that is followed
     scores = phase === 'next' || phase === 'all' || phase === 'hand',
     soft = blend(rgb(COLOURS.S), rgb(paint.background), 0.35);
@@ -72,6 +73,8 @@ export function tripsMarks(at, { meta, phase, side }, paint) {
   });
 
   // ---- strips: a query is a row, a key a column ----
+  /** @type {{id: string, fill: string, start: number, ms: number}[]} */
+  const flights = []; // of vectors, in the lane of the arrow
   /** @param {{x: number, y: number}} place @param {string} tensor @param {number} n @param {number} size */
   const strip = (place, tensor, n, size) =>
     tensor === 'Q'
@@ -96,21 +99,26 @@ export function tripsMarks(at, { meta, phase, side }, paint) {
       });
       if (!lit || alone) continue;
       const place = single ? n : n - first,
-        start = single ? 0 : (0.5 * place) / side;
+        start = single ? 0 : (0.5 * (place + (tensor === 'Q' ? 0.5 : 0))) / side;
       made.rect(`near ${tensor} ${phase === 'hand' ? side : block} ${n}`, strip(near, tensor, place, cell), {
         ...{ fill: COLOURS[tensor], datum: { tensor, n, near: true }, tip: `${name} ${n}, a copy in shared memory` },
-        ...{ enter: { rect: strip(far, tensor, n, unit) }, ease: 'line', span: [start, start + 0.1], out: [0, 0.05] },
+        ...(narrow
+          ? { enter: { rect: strip(far, tensor, n, unit) }, ease: 'line', span: [start, start + 0.1], out: [0, 0.05] }
+          : { enter: { alpha: 0 }, span: [start + 0.18, start + 0.22], out: [0, 0.05] }),
       });
+      flights.push({ id: `${tensor} ${phase === 'hand' ? side : block} ${n}`, fill: COLOURS[tensor], start, ms: 0.2 });
     }
   // without a tile, each score of a key sends for it anew
   if (alone && phase !== 'hand')
     for (let n = 0; n < side; n++) {
       const to = [near.x + key * cell, near.y + n * cell, cell - CELL, cell - CELL],
         start = (0.6 * n) / side;
-      made.rect(`trip ${n}`, to, {
-        ...{ fill: COLOURS.K, ease: 'both', passing: true, span: [start, start + 0.35] },
-        enter: { rect: strip(far, 'K', key, unit) },
-      });
+      flights.push({ id: `trip ${n}`, fill: COLOURS.K, start, ms: 0.35 });
+      if (narrow)
+        made.rect(`trip ${n}`, to, {
+          ...{ fill: COLOURS.K, ease: 'both', passing: true, span: [start, start + 0.35] },
+          enter: { rect: strip(far, 'K', key, unit) },
+        });
     }
 
   // ---- scores ----
@@ -144,7 +152,7 @@ export function tripsMarks(at, { meta, phase, side }, paint) {
       align: 'center',
     });
   } else {
-    made.add(`scores ${side} ${block} ${alone}`, 'cells', slot, {
+    made.add(`scores ${side} ${block} ${alone}`, 'cells', [near.x, near.y, tileSide, tileSide], {
       ...{
         columns: side,
         fills: Array(side * side).fill(rgb(COLOURS.S)),
@@ -155,7 +163,7 @@ export function tripsMarks(at, { meta, phase, side }, paint) {
     });
     const x = near.x + (key - k0) * cell,
       y = alone ? near.y : near.y - gap - band;
-    made.rect('reuse', [x - 1.5, y - 1.5, cell + 2, near.y + grid - y + 3], {
+    made.rect('reuse', [x - 1.5, y - 1.5, cell + 2, near.y + tileSide - y + 3], {
       ...{ stroke: paint.text, width: 2.5, span: [0.8, 1], out: [0, 0.1], enter: { alpha: 0 } },
     });
   }
@@ -259,6 +267,12 @@ export function tripsMarks(at, { meta, phase, side }, paint) {
     ],
     ...{ stroke: colour, width: 1, head },
   });
+  const load = 0.6 * em;
+  for (const { id, fill, start, ms } of flights)
+    made.rect(`flight ${id}`, [to - load, y - load / 2, load, load], {
+      ...{ fill, stroke: paint.background, alpha: 0, ease: 'line', span: [start, start + ms] },
+      enter: { rect: [from, y - load / 2, load, load], alpha: 1 },
+    });
   const each = { next: 'again, for this tile', all: 'for each tile', hand: side > 1 ? 'for each tile' : 'a score' }[
     phase
   ];

@@ -4,6 +4,7 @@ The block manager gives the pages. The run gives the block table and the address
 the rule of app/stage/views/slots_rule.js.
 """
 
+from collections.abc import Iterable
 from typing import TypedDict
 
 from explainers.stories.block_table import kv_cache
@@ -12,7 +13,10 @@ from explainers.stories.block_table.subjects import Walk
 from explainers.story import axes, stage
 from explainers.story.frames import Frame
 from explainers.story.words import Row
+from kernels.kv_cache import manager
 from kernels.run.results import Run
+
+BEFORE = ("reserved", "pages", "free", "later")  # the steps without a value of the run
 
 
 class Held(TypedDict):
@@ -32,12 +36,13 @@ class Held(TypedDict):
 class SlotsMeta(TypedDict):
     """The fields of the view `slots`.
 
-    phases: reserved, pages, free, table, path or hand, at each step.
+    phases: reserved, pages, free, later, table, path or hand, at each step.
     held: the sequences at each step.
     pages, size: of memory: its pages and their slots. max_len: reserved slots of a sequence.
     name: of the followed sequence. bases: the byte of K at which each of its pages begins, for the KV head `kv_head`.
     piece: bytes from a slot to the next. example: the token of the question.
     words: the sentences under a hand.
+    provenances: the source of each step. None: the page's.
     """
 
     frames: list[Frame]
@@ -53,6 +58,7 @@ class SlotsMeta(TypedDict):
     piece: int
     example: int
     words: dict[str, str]
+    provenances: list[dict[str, str] | None]
 
 
 def view(run: Run, walk: Walk) -> stage.View:
@@ -75,6 +81,7 @@ def view(run: Run, walk: Walk) -> stage.View:
         ]
         for step in data["steps"]
     ]
+    modelled = {"label": "modelled", "said": WORDS.say("pool_model", {})}
     meta: SlotsMeta = {
         "frames": WORDS.frames(steps, {**data, "view": "place"}),
         "phases": [step["phase"] for step in data["steps"]],
@@ -89,6 +96,7 @@ def view(run: Run, walk: Walk) -> stage.View:
         "piece": axes.byte_of(paged.k[1], slot=1),
         "example": data["example"]["token"],
         "words": WORDS.table("place"),
+        "provenances": [modelled if step["phase"] in BEFORE else None for step in data["steps"]],
     }
     return stage.View("slots", "pages", "Pages", {**meta, "clock": True, "state": []})
 
@@ -140,10 +148,10 @@ def data_of(run: Run, walk: Walk) -> Row:
 
 def _history(walk: Walk, size: int, fitting: int) -> list[Row]:
     """The steps before the block table: the first moment with more sequences than reserved slots have room for, the
-    same moment with pages, and the first moment with pages of ended sequences in the followed sequence.
+    same moment with pages, the first moment with pages of ended sequences in the followed sequence, and the run's.
 
     waits: the first sequence without room. ended: the sequences that ended until then. used, reserved: slots of those
-    with room. usage: KVCache.usage.
+    with room. usage: KVCache.usage. said: what changed until the run, a clause for each kind of change.
     [] without this moment, for shared pages and for shuffled ones.
     """
     states, scenario = walk.scenario.states(size)[: walk.moment + 1], walk.scenario
@@ -162,5 +170,18 @@ def _history(walk: Walk, size: int, fitting: int) -> list[Row]:
             ended, free = [*ended, change.event.name], free | {*change.released}
         mine = next((one for one in later.sequences if one.name == walk.name), None)
         if mine and free & {*mine.table}:
-            return [*steps, {"ended": ended, "phase": "free", "cache": later}]
+            said = _changes(later.sequences, states[-1][0].sequences)
+            last: list[Row] = [{"said": said, "phase": "later", "cache": states[-1][0]}] if said else []
+            return [*steps, {"ended": ended, "phase": "free", "cache": later}, *last]
     return steps
+
+
+def _changes(before: Iterable[manager.Sequence], after: Iterable[manager.Sequence]) -> list[str]:
+    """The sequences that end, that come and that grow, a clause for each."""
+    then, now = ({one.name: len(one.tokens) for one in some} for some in (before, after))
+    found = {
+        "end": [name for name in then if name not in now],
+        "come": [name for name in now if name not in then],
+        "grow": [name for name in now if now[name] > then.get(name, now[name])],
+    }
+    return [f"{' and '.join(who)} {does}{'s' if len(who) == 1 else ''}" for does, who in found.items() if who]

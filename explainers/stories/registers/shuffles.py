@@ -13,8 +13,9 @@ from explainers.story.words import Row, Words
 from kernels.run.results import Run
 
 WORDS = Words.of(str(__package__))
-FIRST = ("row", "held", "own", "shuffle 1", "shuffle 2", "warp", "weights", "sum")  # warp: a row for all its lanes
-SECOND = ("next", "rescale")  # of the second tile
+# memory: the same max through shared memory. warp: a row for all its lanes
+FIRST = ("row", "held", "own", "shuffle 1", "shuffle 2", "memory", "warp", "weights", "sum")
+MODELLED = ("memory", "warp")
 MOST_TILES, MOST_SLOTS, LANES = 13, 8, 4
 
 
@@ -27,6 +28,7 @@ class ShufflesMeta(TypedDict):
     phases, of_tile: of each step.
     shared: the tensors in the block's shared memory.
     words: the sentences under a hand, with {names} of values.
+    provenances: the source of each step. None: the page's.
 
     Columns: thread, s, p, m, l as in LanesMeta.
     """
@@ -42,6 +44,7 @@ class ShufflesMeta(TypedDict):
     of_tile: list[int]
     shared: list[str]
     words: dict[str, str]
+    provenances: list[dict[str, str] | None]
 
 
 def view(run: Run, tiles: Tiling, made: Lanes | None, row: int) -> stage.View | None:
@@ -49,6 +52,7 @@ def view(run: Run, tiles: Tiling, made: Lanes | None, row: int) -> stage.View | 
     if made is None or any(map(weight_bytes, [tiles] * len(tiles.frames), tiles.frames)) or not _fits(tiles, made):
         return None
     steps = _steps(tiles, made, row - made.row0)
+    modelled = {"label": "modelled", "said": WORDS.say("modelled", {})}
     meta: ShufflesMeta = {
         "frames": WORDS.frames(steps, {}),
         "kernel": run.request.kernel.name,
@@ -61,6 +65,7 @@ def view(run: Run, tiles: Tiling, made: Lanes | None, row: int) -> stage.View | 
         "of_tile": [step["tile"] for step in steps],
         "shared": [one for one in picture.in_order(run.request) if any(one in f["resident"] for f in tiles.frames)],
         "words": WORDS.table("hand"),
+        "provenances": [modelled if step["phase"] in MODELLED else None for step in steps],
     }
     columns = {"thread": made.thread, "s": tiles.scores, "p": made.p, "m": made.m, "l": made.l}
     return stage.View("shuffles", "lanes", "Lanes of a row", {**meta, "clock": True, "state": []}, columns)
@@ -86,13 +91,12 @@ def _fits(tiles: Tiling, made: Lanes) -> bool:
 
 
 def _steps(tiles: Tiling, made: Lanes, row: int) -> list[Row]:
-    """The first tile in detail, the second and the last one, and the reader's hand."""
+    """The first tile in detail, the last one, and the reader's hand."""
     found: list[Row] = []
-    for tile in sorted({0, min(1, len(made.tiles) - 1), len(made.tiles) - 1}):
+    for tile in sorted({0, len(made.tiles) - 1}):
         first, last = made.tiles[tile]
         scored, weighed = (int(steps[row, first : last + 1].max()) for steps in (made.scored, made.weighed))
-        for phase in FIRST if tile == 0 else SECOND if tile == 1 else ("last",):
-            lines = tiles.frames[scored if phase in ("row", "held", "next") else weighed].get("lines", {})
+        for phase in FIRST if tile == 0 else ("last",):
+            lines = tiles.frames[scored if phase in ("row", "held") else weighed].get("lines", {})
             found.append({"phase": phase, "tile": tile, "keys": last - first + 1, "lines": lines})
-    memory = {**found[FIRST.index("shuffle 2")], "phase": "memory"}  # the same max through shared memory
-    return [*found, memory, {**found[0], "phase": "hand"}]
+    return [*found, {**found[0], "phase": "hand"}]

@@ -12,7 +12,7 @@ from kernels.families.paged.problem import PagedProblem
 from kernels.kv_cache.scenarios import PRESETS
 from kernels.run import execute
 
-PHASES = ["reserved", "pages", "free", "table", "path", "hand"]
+PHASES = ["reserved", "pages", "free", "later", "table", "path", "hand"]
 
 
 def made(preset, sequence=1, head=0, seed=0, **shape):
@@ -44,7 +44,7 @@ def test_every_key_is_loaded_from_the_byte_that_the_rule_gives(preset, head, see
 
 def test_churn_has_all_steps_and_their_numbers_are_the_block_managers():
     run, meta, asked = made("churn")
-    assert meta["phases"] == PHASES and len(meta["frames"]) == len(meta["held"]) == 6
+    assert meta["phases"] == PHASES and len(meta["frames"]) == len(meta["held"]) == 7
     assert all(len(frame["head"].split()) <= 12 for frame in meta["frames"])
     a, b, c = meta["held"][0]
     assert (a["first"], b["first"], c["first"], c["table"]) == (0, 96, -1, []) and meta["pages"] * 16 < 3 * 96
@@ -52,21 +52,23 @@ def test_churn_has_all_steps_and_their_numbers_are_the_block_managers():
     later = {one["name"]: one["table"] for one in meta["held"][2]}
     assert later.keys() == {"A", "D", "E"} and meta["frames"][2]["head"].startswith("B and C end. E moves")
     assert {*later["E"]} & {2, 3, 4, 5, 6} == {2, 3, 4}  # of B and of C
+    assert meta["frames"][3]["head"] == "Later A ends, F comes, D and E grow." and meta["held"][3] == meta["held"][4]
+    assert [one and one["label"] for one in meta["provenances"]] == ["modelled"] * 4 + [None] * 3
     usage = PRESETS["churn"].states(16)[3][0].usage(96)
-    (read,) = {tuple(frame["lines"]) for frame in meta["frames"][4:]}
+    (read,) = {tuple(frame["lines"]) for frame in meta["frames"][5:]}
     file, line = read[0].split(":")
     text = dict(run.request.kernel.files)[file].splitlines()[int(line) - 1]
-    assert len(read) == 1 and "table" in text and not any(frame["lines"] for frame in meta["frames"][:4])
+    assert len(read) == 1 and "table" in text and not any(frame["lines"] for frame in meta["frames"][:5])
     empty, where = asked
     entry, slot = divmod(where.shows["token"], 16)
     assert (meta["held"][-1][1]["table"][entry], slot) == (2, 5) and entry != 2
     assert f"{usage['slack']} of {usage['held']} slots are empty. With reserved slots it was 142 of 192" in empty.why
-    assert (empty.step, empty.shows, where.step) == (0, {"to": 1}, 4)
+    assert (empty.step, empty.shows, where.step) == (0, {"to": 1}, 5)
     assert where.options[where.answer] == "In page 2, slot 5"
 
 
 @pytest.mark.parametrize(("preset", "seed"), [("two_chats", 0), ("shared_prompt", 0), ("churn", 3)])
 def test_without_a_request_that_waits_the_picture_begins_with_the_table(preset, seed):
     _, meta, asked = made(preset, seed=seed)
-    assert meta["phases"] == PHASES[3:] and [question.id for question in asked] == ["check_block_table"]
+    assert meta["phases"] == PHASES[4:] and [question.id for question in asked] == ["check_block_table"]
     assert asked[0].options[asked[0].answer].startswith("In page ")

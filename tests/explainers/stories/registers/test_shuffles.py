@@ -43,8 +43,10 @@ def test_the_largest_score_of_four_lanes_is_the_max_of_the_tile_and_the_weights_
 def test_the_first_tile_has_a_step_for_each_shuffle_and_the_last_one_has_one_step(shown):
     _, _, view = shown
     meta = view.meta
-    assert meta["phases"] == [*shuffles.FIRST, *shuffles.SECOND, "last", "memory", "hand"]
-    assert meta["of_tile"][-5:] == [1, 1, 3, 0, 0]
+    assert meta["phases"] == [*shuffles.FIRST, "last", "hand"]
+    assert meta["of_tile"][-3:] == [0, 3, 0]
+    labels = [one and one["label"] for one in meta["provenances"]]
+    assert labels == [None] * 5 + ["modelled"] * 2 + [None] * 4
     assert len(meta["frames"]) <= 20 and meta["shared"] == ["Q", "K", "V"]
     assert max(len(frame["sentence"].split()) for frame in meta["frames"]) <= 12
     before = " ".join(frame["sentence"] for frame in meta["frames"][:3])
