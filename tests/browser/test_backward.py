@@ -50,7 +50,7 @@ def test_a_number_of_a_row_moves_its_average(visit):
     page = visit("/backward?stop=backward&backend=cpu")
     view = next(view for view in open_page(f"{LINK}&causal=true").stage.views if view["id"] == "reverse")
     row, phases = view["meta"]["row"], view["meta"]["phases"]
-    assert count(page) == len(phases) == 16
+    assert count(page) == len(phases) == 15
     go_to(page, phases.index("weight_gradients"))
     assert hover(page, "In reverse", tensor="dP").endswith("dP = dO Vᵀ")
     go_to(page, phases.index("weights"))

@@ -35,8 +35,8 @@ def test_a_hand_drags_the_end_of_a_bar(visit):
     page = visit(PICTURE)
     box = page.locator("[data-grip=softmax]").bounding_box()
     x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
-    said = hover(page, TITLE, panel="C", part="P", tile=0, group=0)
-    assert said == "group 1: softmax, key tile 0\n690 ns (modelled)"
+    said = hover(page, TITLE, panel="C", part="P", tile=12, group=0)
+    assert said == "group 1: softmax, key tile 12\n690 ns (modelled)"
     run = hover(page, TITLE, panel="run", part="S", tile=3, group=0)
     page.mouse.move(x, y)
     page.mouse.down()
@@ -45,7 +45,8 @@ def test_a_hand_drags_the_end_of_a_bar(visit):
     ns = int(page.locator(".hands input[aria-label='ns of the softmax']").input_value())
     assert 50 <= ns < 580
     assert (
-        hover(page, TITLE, panel="C", part="P", tile=0, group=1) == f"group 2: softmax, key tile 0\n{ns} ns (modelled)"
+        hover(page, TITLE, panel="C", part="P", tile=12, group=1)
+        == f"group 2: softmax, key tile 12\n{ns} ns (modelled)"
     )
     assert hover(page, TITLE, panel="run", part="S", tile=3, group=0) == run and run.endswith("(recorded)")
 

@@ -6,7 +6,7 @@ import { handView, pull } from '../core/hand.js';
 import { button, element } from '../core/paint.js';
 import { at as along, diff } from '../core/tween.js';
 import { loopLayout, loopMarks } from './loop_marks.js';
-import { period, schedule, share } from './loop_rule.js';
+import { period, schedule, SETTLED, settled, share } from './loop_rule.js';
 
 const MOVE = 1100; // ms of a step
 const LONGEST = { copy: 3000, softmax: 2000 }; // ns
@@ -37,17 +37,21 @@ export default function (host, { meta }, context) {
       /** @type {string} */ title,
       /** @type {string} */ note,
     ) => {
-      const bars = schedule(name, times);
-      return { id, title, note, bars, share: share(bars, times), full: name === 'turns', recorded: false };
+      const all = schedule(name, times),
+        bars = step >= TURNS ? settled(all) : all; // the time of the share, without the start
+      return {
+        ...{ id, title, note, bars, share: share(all, times), full: name === 'turns', recorded: false },
+        first: step >= TURNS ? SETTLED : 0,
+      };
     };
     const found = [one('A', 'after', 'A  No overlap', filled(texts.after, { groups }))];
     if (step <= 1) found[0].bars = found[0].bars.filter(({ tile }) => tile === 0);
     if (step >= FLIGHT) found.push(one('B', 'flight', 'B  Copies ahead', texts.flight));
-    if (step >= TURNS) found.push(one('C', 'turns', 'C  Taking turns', texts.turns));
+    if (step >= TURNS) found.push(one('C', 'turns', 'C  Taking turns', filled(texts.turns, { tile: SETTLED })));
     if (step >= RUN)
       found.push({
         ...{ id: 'run', title: 'Real run', note: meta.source, bars: /** @type {any} */ (run), share: meta.share },
-        ...{ full: true, recorded: true },
+        ...{ full: true, recorded: true, first: 0 },
       });
     // the schedule of the step is the large one. Under the hand, it is the one that the hand moves
     const large = step === HAND ? 2 : found.length - 1;
@@ -56,11 +60,12 @@ export default function (host, { meta }, context) {
   const place = (now = panels()) =>
     loopLayout(size, { units: clock.step > PIECES, metered: clock.step >= AFTER, panels: now });
   const length = () => (clock.step < AFTER ? 1 : 2) * first;
-  /** The moments under a handle: of the first tile. */
+  /** The moments under a handle: the first ends in sight. */
   function handles() {
     if (clock.step !== HAND) return [];
-    const bars = schedule('turns', { ...asked, product, groups }),
-      endOf = (/** @type {string} */ of) => bars.find(({ part, tile }) => part === of && tile === 0)?.end ?? 0;
+    const bars = settled(schedule('turns', { ...asked, product, groups })),
+      endOf = (/** @type {string} */ of) =>
+        bars.find(({ part, start, group }) => part === of && start > -1e-6 && group < 1)?.end ?? 0;
     return [
       { x: 'copy', at: endOf('V') },
       { x: 'softmax', at: endOf('P') },
@@ -80,7 +85,7 @@ export default function (host, { meta }, context) {
       {
         ...{ panels: now, length: length(), cycle: meta.cycle, handles: handles() },
         tile: thing?.tile === undefined ? null : thing,
-        model: now.find(({ id }) => id === 'C')?.share ?? null,
+        model: { share: now.find(({ id }) => id === 'C')?.share ?? 0, softmax: start.softmax, slow: meta.slow },
       },
       paint,
     );
@@ -151,7 +156,7 @@ export default function (host, { meta }, context) {
     grip.onpointerdown = (/** @type {PointerEvent} */ event) => {
       const [from, held, scale] = [event.clientX, asked[name], nsOfPixel()];
       pull(grip, event, ({ clientX }) => {
-        const ns = held + (clientX - from) * scale;
+        const ns = held + (clientX - from) * scale * (name === 'copy' ? 2 : 1); // a bar has half a copy
         change({ [name]: Math.max(50, Math.min(LONGEST[name], ns)) });
       });
     };

@@ -30,7 +30,11 @@ const percent = (/** @type {number} */ share) => `${Math.round(100 * share)}%`;
  * @property {number} share of the time in which the tensor cores work
  * @property {boolean} full whether a product has all tensor cores
  * @property {boolean} recorded
+ * @property {number} first key tile of the bars
  */
+
+/** The model of the run. softmax: its ns. slow: median ns of a softmax of the run's slower warpgroup.
+ *  @typedef {{share: number, softmax: number, slow: number}} Model */
 
 const groupsOf = (/** @type {Panel} */ { bars }) => 1 + Math.max(0, ...bars.map(({ group }) => group));
 
@@ -42,7 +46,7 @@ const groupsOf = (/** @type {Panel} */ { bars }) => 1 + Math.max(0, ...bars.map(
 export function loopLayout({ width, height, em }, { units, metered, panels }) {
   const narrow = width < 620,
     left = (narrow ? 5 : 9) * em,
-    right = (narrow ? 3.6 : metered ? 8.6 : 2) * em,
+    right = (narrow ? 3.6 : metered ? 9.4 : 2) * em,
     title = (narrow ? 2.6 : 2) * em,
     axis = 2.6 * em,
     strip = (narrow ? 1.8 : 3) * em,
@@ -85,7 +89,7 @@ export function loopLayout({ width, height, em }, { units, metered, panels }) {
  * @param {number[]} now.cycle multiply-adds and exponentials of an SM in a cycle
  * @param {{unit: string, tile: number, panel: string} | null} now.tile under the pointer
  * @param {{x: string, at: number}[]} now.handles moments that the reader can drag
- * @param {number | null} now.model the share of the model of the run, next to the run's
+ * @param {Model} now.model
  * @param {Paint} paint
  */
 export function loopMarks(at, now, paint) {
@@ -122,7 +126,7 @@ export function loopMarks(at, now, paint) {
       whole = bar.group < 0 || !at.units || (panel.full && bar.unit === 'tensor'),
       high = whole ? lane.h : lane.h / groups - 1,
       y = lane.y + (whole ? 0 : (bar.group * lane.h) / groups),
-      name = `${key} ${bar.part} ${bar.tile} ${bar.group}`,
+      name = `${key} ${bar.part} ${bar.tile - panel.first} ${bar.group}`,
       from = x(bar.start),
       w = Math.max(1, x(bar.end) - from - 1),
       fill = colourOf(bar, paper),
@@ -144,23 +148,37 @@ export function loopMarks(at, now, paint) {
       continue;
     }
     const tensor = bar.unit === 'tensor',
-      held = now.handles.some(
-        ({ at: ns }) => !tensor && Math.min(Math.abs(ns - bar.start), Math.abs(ns - bar.end)) < 1,
-      ),
+      own = panel.recorded && bar.part === 'P' ? Math.min(w, x(bar.start + now.model.softmax) - from) : w,
+      /** @type {(end: number) => number} the room of a handle at an end */
+      grip = end =>
+        now.handles.some(({ x: of, at: ns }) => of === bar.unit && bar.group < 1 && Math.abs(ns - end) < 1)
+          ? 1.5 * em
+          : 0,
+      numbers = !tensor || !panel.full || measured(`O ${panel.first}`) < w - 0.15 * em, // of all products, or of none
+      [before, after] = [grip(bar.start), grip(bar.end)],
       names =
-        bar.part === 'P' ? [`softmax ${bar.tile}`, 'softmax', `P ${bar.tile}`] : [`${bar.part} ${bar.tile}`, bar.part],
+        bar.part === 'P'
+          ? [`softmax ${bar.tile}`, 'softmax', `P ${bar.tile}`, 'P']
+          : [...(numbers ? [`${bar.part} ${bar.tile}`] : []), bar.part],
       sizes = tensor && !panel.full ? [1.7, 1.3, 1] : [1],
       found = names.flatMap(text => sizes.map(part => ({ text, size: part * em })));
-    const text = found.find(({ text, size }) => measured(text, size) < w - 0.15 * em),
+    const text = found.find(({ text, size }) => measured(text, size) < own - before - after - 0.15 * em),
       many = tensor && panel.full && measured('1', 1.7 * em) < w, // with its group
       lines = [...(many ? [{ text: `${bar.group + 1}`, size: 1.7 * em }] : []), ...(text ? [text] : [])];
-    if (!held && high > em * lines.length)
+    if (high > em * lines.length)
       lines.forEach(({ text, size }, n) =>
-        say(`says ${n}`, from + w / 2, y + high / 2 + 0.36 * size + (n - (lines.length - 1) / 2) * 1.8 * em, text, {
-          ...{ align: 'center', bold: true, size },
-        }),
+        say(
+          `says ${n}`,
+          from + (own + before - after) / 2,
+          y + high / 2 + 0.36 * size + (n - (lines.length - 1) / 2) * 1.8 * em,
+          text,
+          {
+            ...{ align: 'center', bold: true, size },
+          },
+        ),
       );
   }
+  if (panel.recorded) addLonger(made, panel, lanes, groups, x, now.model.softmax, em, paint, measured);
   made.list.push(...texts.list);
   if (at.metered) addShare(made, at, panel, now.model);
   now.panels.slice(1).forEach((one, n) => addRow(made, at, one, n + 1, x, now.length, paint));
@@ -179,6 +197,30 @@ export function loopMarks(at, now, paint) {
       });
   }
   return made.list;
+}
+
+/** By how much a softmax of the run is longer than that of the model. @type {(made: Marks, panel: Panel, lanes:
+ *  Record<string, {y: number, h: number}>, groups: number, x: (ns: number) => number, softmax: number, em: number,
+ *  paint: Paint, measured: (text: string) => number) => void} */
+function addLonger(made, { bars }, { softmax: lane }, groups, x, softmax, em, paint, measured) {
+  const high = lane.h / groups - 1;
+  for (const { part, tile, group, start, end } of bars) {
+    const more = end - start - softmax;
+    if (part !== 'P' || more < 0.1 * softmax || start < 0) continue;
+    const [from, to] = [x(start + softmax), x(end) - 1],
+      y = lane.y + (group * lane.h) / groups,
+      text = `+${Math.round(more)}`,
+      late = { span: [0.5, 1], enter: { alpha: 0 } };
+    if (to <= from) continue;
+    made.rect(`longer ${tile} ${group}`, [from, y, to - from, high], {
+      ...{ ...late, fill: blend(rgb(PALETTE.wrong), rgb(paint.background), 0.4) },
+      tip: `${Math.round(more)} ns longer than the softmax of model C`,
+    });
+    if (measured(text) > to - from - 2 || high < 1.2 * em) continue;
+    made.text(`longer ${tile} ${group} is`, [(from + to) / 2, y + high / 2 + 0.36 * em], text, {
+      ...{ ...late, align: 'center', bold: true, fill: paint.text },
+    });
+  }
 }
 
 /** The colour of a piece. A later group is paler. @type {(bar: Piece, paper: number[], strong?: number) => string} */
@@ -214,7 +256,7 @@ function addLanes(made, at, panel, groups, paint) {
     inexact.forEach((text, n) => name(`inexact ${n}`, tensor.y + tensor.h - (3 - 1.3 * n) * em, text));
   const right = { ...late, align: 'right' };
   if (panel.full) {
-    if (!narrow) made.text(`${key} tensor of`, [left - 6, tensor.y + tensor.h / 2 - 0.4 * em], 'group', right);
+    if (!narrow) made.text(`${key} tensor of`, [left - 6, tensor.y + tensor.h / 2 - 0.4 * em], 'of group', right);
   } else
     for (let group = 0; group < groups; group++)
       made.text(
@@ -296,7 +338,7 @@ function restsOf({ bars, recorded }, length) {
 }
 
 /** The share of the time in which the tensor cores work, at the end of their lane. @type {(made: Marks, at: Layout,
- *  panel: Panel, model: number | null) => void} */
+ *  panel: Panel, model: Model) => void} */
 function addShare(made, at, panel, model) {
   const { em, narrow } = at,
     { y, h } = at.places[0].tensor,
@@ -316,10 +358,17 @@ function addShare(made, at, panel, model) {
     return;
   }
   made.text('share of', [left, middle - 2.6 * em], says, {});
-  made.text('share', [left, middle + 0.6 * em], percent(panel.share), { ...thing, ...digits, size: 3.6 * em });
+  made.text('share', [left, middle + 0.6 * em], percent(panel.share), { ...thing, ...digits, size: 3.2 * em });
   made.text('share work', [left, middle + 2.3 * em], 'at work', { bold: true, size: 1.2 * em });
   const under = panel.recorded
-    ? [`model C: ${percent(model ?? 0)},`, 'without waits', 'for signals']
+    ? [
+        `model C: ${percent(model.share)}`,
+        'The run differs:',
+        `softmax ${model.slow} ns`,
+        `(model ${model.softmax})`,
+        'S 4 before O 3',
+        'waits for signals',
+      ]
     : panel.share > 0.999
       ? ['never rest']
       : [`${100 - Math.round(100 * panel.share)}% rest`];
@@ -328,7 +377,11 @@ function addShare(made, at, panel, model) {
       `share rest ${n}`,
       [left, middle + (4.1 + 1.4 * n) * em],
       text,
-      panel.recorded ? {} : { fill: PALETTE.wrong, size: 1.2 * em, bold: true },
+      panel.recorded && n > 1 && n < 4
+        ? { fill: PALETTE.wrong, bold: true } // as the longer part of a softmax
+        : panel.recorded || panel.share > 0.999
+          ? {}
+          : { fill: PALETTE.wrong, size: 1.2 * em, bold: true },
     ),
   );
 }

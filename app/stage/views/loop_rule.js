@@ -1,7 +1,7 @@
 // The rule of the picture `loop`: when the pieces of a key tile run on the copy engine, the tensor cores and the units of
 // the softmax. It has no DOM. A test compares it with explainers/stories/pipeline/schedule.py and loop.py.
 export const TILES = 24; // modelled key tiles
-const SETTLED = 12; // from this tile on, a schedule repeats itself
+export const SETTLED = 12; // from this tile on, a schedule repeats itself
 const PLACES = 2; // in shared memory for tiles of K, and for tiles of V
 
 /**
@@ -28,6 +28,12 @@ export function schedule(name, times) {
 export function period(bars) {
   const starts = bars.filter(({ unit, group }) => unit === 'softmax' && group === 0).map(({ start }) => start);
   return (starts[TILES - 1] - starts[SETTLED]) / (TILES - 1 - SETTLED);
+}
+
+/** The bars once the schedule repeats itself, from the first product of a tile on: the time of its share. @param {Bar[]} bars */
+export function settled(bars) {
+  const begin = bars.find(({ part, tile, group }) => part === 'S' && tile === SETTLED && group === 0)?.start ?? 0;
+  return bars.map(bar => ({ ...bar, start: bar.start - begin, end: bar.end - begin })).filter(({ end }) => end > 1e-6);
 }
 
 /** The share of the time in which the tensor cores work. @param {Bar[]} bars @param {Times} times */

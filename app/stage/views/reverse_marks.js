@@ -18,7 +18,9 @@ const ROWS = 4;
 const NARROW = 600; // pixels
 /** @type {Record<string, string>} phase -> its scene. All others are of the map. */
 const SCENES = { price: 'price', next: 'loop' };
-for (const phase of ['forward', 'kept', 'weights', 'share', 'grades', 'mean', 'area', 'hand']) SCENES[phase] = 'row';
+for (const phase of ['forward', 'kept', 'weights', 'share', 'grades', 'mean', 'hand']) SCENES[phase] = 'row';
+/** @type {Record<string, string>} phase of the row -> its node of the map */
+const HERE = { grades: 'dP', mean: 'delta', hand: 'dS' };
 export const sceneOf = (/** @type {string} */ phase) => SCENES[phase] ?? 'map';
 
 /** @typedef {ReturnType<typeof mapLayout>} Layout */
@@ -60,8 +62,10 @@ export const reverseLayout = (size, phase, row) => ({
 export function reverseMarks(at, meta, now) {
   const made = new Marks(at.size.em),
     scene = sceneOf(meta.phases[now.step]);
-  if (scene === 'row') addRow(made, at.row, meta, now);
-  else if (scene === 'price' && meta.price) addPrice(made, at.size, meta.price, now);
+  if (scene === 'row') {
+    addRow(made, at.row, meta, now);
+    addHere(made, at.row, meta, now);
+  } else if (scene === 'price' && meta.price) addPrice(made, at.size, meta.price, now);
   else if (scene === 'loop') addLoop(made, at.size, meta, now.paint);
   else addMap(made, at.map, meta, now);
   return made.list;
@@ -182,6 +186,42 @@ function addMap(made, at, meta, { step, paint, wide }) {
       });
     }
   }
+}
+
+/** Where a step of the row is on the map, in its free corner. @type {(made: Marks, at: ReturnType<typeof rowLayout>,
+ *  meta: backward.ReverseMeta, now: Now) => void} */
+function addHere(made, { em, narrow, left, strip: [top, high] }, meta, { step, paint, wide }) {
+  const here = HERE[meta.phases[step]];
+  if (!here || narrow) return;
+  const at = mapLayout({ width: left - 0.8 * em, height: top + high - 2, em: 0.24 * em }),
+    { reads } = meta.parts[here],
+    back = rgb(paint.background);
+  for (const part of Object.keys(meta.parts)) {
+    const [x, y, w, h] = at.rect(part),
+      lit = part === here,
+      size = Math.max(12, 0.9 * em),
+      over = lit ? Math.max(0, (wide(part, true) * size) / em + 6 - w) : 0, // a name may need more
+      kind = part.replace(/^d(?=[A-Z])/, ''),
+      hue = COLOURS[/** @type {keyof typeof COLOURS} */ (kind in COLOURS ? kind : 'other')];
+    made.rect(
+      `here ${part}`,
+      [x - over, lit ? Math.min(y, y + h - 1.2 * size) : y, w + over, lit ? Math.max(h, 1.2 * size) : h],
+      {
+        fill: lit ? paint.text : blend(rgb(hue), back, reads.includes(part) ? 0.7 : 0.25),
+      },
+    );
+    if (lit || (reads.includes(part) && (wide(part, true) * size) / em < w - 2))
+      made.text(`here ${part} is`, [x - over + (w + over) / 2, y + h / 2 + 0.36 * size, w + over], part, {
+        ...{ align: 'center', bold: true, fill: lit ? paint.background : paint.text, size },
+      });
+  }
+  for (const part of reads)
+    made.add(`here way ${part}`, 'way', null, {
+      points: wayOf(at, part, here),
+      stroke: paint.text,
+      width: 1.5,
+      head: 4,
+    });
 }
 
 /** Queries tile by tile, the sums that stay, and the rows that leave. @type {(made: Marks,

@@ -5,8 +5,6 @@ import { blend, COLOURS, rgb } from '../core/paint.js';
 import { grown, GROWS } from './layouts/reverse_row.js';
 import { share } from './reverse_rule.js';
 
-const AREAS = ['area', 'hand'];
-
 /** @typedef {import('./reverse_marks.js').Now} Now */
 /** @typedef {import('../core/kinds.js').Marks} Marks */
 /** @typedef {ReturnType<typeof import('./layouts/reverse_row.js').rowLayout>} Layout */
@@ -167,11 +165,17 @@ function addKept(made, at, meta, { step, paint }) {
       hue = COLOURS[/** @type {'Q'} */ (part.replace(/^d/, ''))] ?? paint.text,
       fill = one ? paint.text : part === 'dO' ? blend(rgb(COLOURS.O), back, 0.22) : hue,
       ink = one ? paint.background : part === 'dO' ? paint.text : '#fff',
-      text = one ? (narrow ? signed(row.LSE) : `${signed(row.LSE)}, ${words.kept}`) : parts[part].said;
+      raised = grown(row),
+      // of a row whose score has grown: no longer the kept one
+      fresh = row.LSE + (phase === 'share' ? Math.log(1 + row.P[raised] * (Math.exp(GROWS) - 1)) : 0),
+      now = phase === 'share' ? filled(words.new, { value: signed(fresh) }) : `${signed(fresh)}, ${words.kept}`,
+      text = one ? (narrow ? signed(fresh) : now) : parts[part].said;
     made.rect(`${part} kept`, [2, y, w - 2, high], {
       ...{ fill, stroke: part === 'dO' ? COLOURS.O : fill, width: 2 },
       datum: { tensor: part },
-      tip: one ? `LSE = m + ln l = ${signed(row.LSE, 4)}, ${words.kept}` : `${part}: ${parts[part].said}`,
+      tip: one
+        ? `LSE = m + ln l = ${signed(fresh, 4)}${phase === 'share' ? '' : `, ${words.kept}`}`
+        : `${part}: ${parts[part].said}`,
     });
     made.text(`${part} kept is`, [w / 2, y + high / 2 + (narrow ? 0.36 : 0) * em, w - 8], part, {
       ...{ align: 'center', bold: true, fill: ink, size: narrow ? em : big },
@@ -204,14 +208,15 @@ function addBars(made, at, meta, { step, paint, row, changed, wide }) {
     { row_words: words, row: own } = meta,
     phase = meta.phases[step],
     back = rgb(paint.background),
-    areas = AREAS.includes(phase),
+    areas = phase === 'hand',
     level = phase !== 'grades',
     end = left + room,
     places = at.widths(own.P),
     heading = chart.top - 0.55 * em;
   made.text('dP title', [left, heading, room], areas ? words.dS : words.dP, { bold: true, size: 1.15 * em });
-  if (areas && own.of === own.keys.length && !narrow)
-    made.text('dS zero', [end, heading, room / 2], words.zero, { align: 'right', bold: true, size: 1.15 * em });
+  const aside = areas && own.of === own.keys.length ? words.zero : phase === 'mean' ? words.same : '';
+  if (aside && !narrow)
+    made.text('aside', [end, heading, room / 2], aside, { align: 'right', bold: true, size: 1.15 * em });
   places.forEach(([x, w], n) => {
     const value = row.dP[n],
       [from, to] = [y(0), y(value)],
@@ -251,7 +256,6 @@ function addBars(made, at, meta, { step, paint, row, changed, wide }) {
     places.forEach(([x, w], n) => {
       const to = y(row.dP[n]),
         box = [x, Math.min(line, to), w - 3, Math.max(1.5, Math.abs(to - line))],
-        high = box[3] > big + 0.8 * em,
         up = row.dS[n] > 0,
         key = filled(words.key, { key: own.keys[n] });
       made.rect(`dS ${n}`, box, {
@@ -263,17 +267,24 @@ function addBars(made, at, meta, { step, paint, row, changed, wide }) {
         },
       });
       const said = `${narrow ? '' : 'dS '}${signed(row.dS[n])}`,
-        size = Math.min(1, (w - 6) / ((wide(said, true) * big) / em)) * big,
-        middle = high ? box[1] + box[3] / 2 + 0.36 * size : up ? box[1] - 1.5 * em : to + 1.3 * em + size;
-      made.text(`dS ${n} is`, [x + w / 2, middle, w - 4], said, {
-        ...{
-          align: 'center',
-          bold: true,
-          size: Math.max(12, size),
-          fill: high && up ? '#fff' : paint.text,
-          ease: 'both',
+        full = Math.min(1, (w - 6) / ((wide(said, true) * big) / em)) * big,
+        inside = Math.min(full, box[3] / 1.3),
+        high = inside >= Math.max(12, 0.9 * em),
+        size = Math.max(12, high ? inside : em),
+        tag = (wide(said, true) * size) / em + em,
+        plate = up ? line + 0.3 * em : line - 0.3 * em - 1.4 * size; // of a low area: on the other side of the level
+      if (!high)
+        made.rect(`dS ${n} tag`, [x + (w - tag) / 2, plate, tag, 1.4 * size], {
+          ...{ fill: paint.background, stroke: COLOURS.S, width: 2, ease: 'both' },
+        });
+      made.text(
+        `dS ${n} is`,
+        [x + w / 2, high ? box[1] + box[3] / 2 + 0.36 * size : plate + 1.06 * size, w - 4],
+        said,
+        {
+          ...{ align: 'center', bold: true, size, fill: high && up ? '#fff' : paint.text, ease: 'both' },
         },
-      });
+      );
     });
   made.rect('delta', [left, line - 2, room, 4], {
     fill: paint.text,

@@ -25,8 +25,7 @@ ROW = {  # phase of the row -> the parts that it makes
     "share": (),
     "grades": ("dP",),
     "mean": ("delta",),
-    "area": ("dS",),
-    "hand": (),
+    "hand": ("dS",),
 }
 MADE = {  # phase of the map -> the parts that it makes
     "again": ("S", "P"),
@@ -42,6 +41,12 @@ FEW = range(3, 6)  # keys of a row whose average can be seen
 READS: dict[str, tuple[str, ...]] = {product.made: product.reads for product in gradients.PRODUCTS}
 READS |= {"O": ("P", "V"), "P": ("S", "LSE"), "delta": ("dO", "O"), "dS": ("P", "dP", "delta")}
 LONG, WIDE, ITEM = 16_384, 128, 2  # tokens, head_dim and bytes of a number, of the price of P
+SIZES = {  # of all queries of such a text, one head
+    "tokens": f"{LONG:,}",
+    "P": amount(LONG * LONG * ITEM, BYTES),
+    "LSE": amount(LONG * 4, BYTES),
+    "dQ": amount(LONG * WIDE * 4, BYTES),
+}
 FLOP_OF_EXP = 16  # fp32 FLOP in the time of an exponential: 256 FLOP and 16 exponentials a clock on an SM of sm_90
 
 
@@ -92,6 +97,7 @@ class ReverseMeta(TypedDict):
     row: the numbers with bars. row_words: next to them. hand: the words under a hand. {name} stands for a value.
     spans: the queries of all tiles of the keys. loop_words: next to them.
     sizes: P and LSE of all queries of a long text, in bytes, as words. price: for the step `price`, or None.
+    provenances: the source of each step. None: the page's, the run.
     short: part -> its formula. below: the sources of the numbers.
     """
 
@@ -105,6 +111,7 @@ class ReverseMeta(TypedDict):
     loop_words: dict[str, str]
     sizes: dict[str, str]
     price: Price | None
+    provenances: list[dict[str, str] | None]
     hand: dict[str, str]
     short: dict[str, str]
     below: dict[str, str]
@@ -123,9 +130,9 @@ def views(run: Run, walk: Walk) -> list[stage.View]:
         {"phase": p, "tile": -1, "lines": {at: n for part in of.get(p, ()) for at, n in lines.get(part, {}).items()}}
         for p in phases
     ]
-    pairs = LONG * LONG * ITEM
     row = _row(run, walk.head, tiles[0])
     names: Row = {"query": row["query"], "count": len(row["keys"]), "tokens": f"{LONG:,}", "bits": 8 * ITEM}
+    own = _price(price) if price else None
     meta: ReverseMeta = {
         "frames": WORDS.frames(rows, {"price": price}),
         "parts": _parts(phases),
@@ -135,8 +142,9 @@ def views(run: Run, walk: Walk) -> list[stage.View]:
         "row_words": WORDS.table("row"),
         "spans": _spans(walk, tiles[0]),
         "loop_words": WORDS.table("loop"),
-        "sizes": {"P": amount(pairs, BYTES), "LSE": amount(LONG * 4, BYTES)},
-        "price": _price(price) if price else None,
+        "sizes": {part: SIZES[part] for part in ("P", "LSE")},
+        "price": own,
+        "provenances": [{"label": "modelled", "said": own["said"]} if own and p == "price" else None for p in phases],
         "hand": WORDS.table("hand"),
         "short": WORDS.table("short"),
         "below": {scene: said.format(**names) for scene, said in WORDS.table("below").items()},

@@ -137,6 +137,7 @@ def data_of(run: Run, steps: Sequence[Row], again: Mapping[str, np.ndarray]) -> 
         "recomputes": not moves_weights and "LSE load" in steps[-1]["bytes"],
         "outer": sorted("keys" if kind == gradients.KEY_ITEM else "queries" for kind in kinds),
         **{"lse_bytes": 4 * n, "p_bytes": n * keys * item, "item": item},
+        "long": reverse.SIZES,
         "first": first,
         "view": "tiles",
         "at": _answers_at(first),

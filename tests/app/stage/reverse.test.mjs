@@ -35,7 +35,7 @@ test('the area between a bar and the level is the dS of its key, in any pane', (
     [800, 530, 13],
     [1900, 900, 20],
   ]) {
-    const at = rowLayout({ width, height, em }, 'area', row),
+    const at = rowLayout({ width, height, em }, 'hand', row),
       area = at.widths(P).map(([, w], n) => w * (at.y(row.delta) - at.y(dP[n])));
     for (const n of [1, 2]) assert.ok(Math.abs(area[n] / area[0] - dS[n] / dS[0]) < 1e-9);
     const [x, w] = at.widths(P).at(-1),

@@ -69,7 +69,7 @@ def test_a_part_of_the_map_is_made_once_after_its_inputs():
 def test_there_are_few_steps_each_with_a_short_headline_and_the_lines_that_make_its_part():
     _, view = made()
     frames, phases = view.meta["frames"], view.meta["phases"]
-    assert len(frames) == len(phases) <= 16
+    assert len(frames) == len(phases) == 15
     for frame, phase in zip(frames, phases):
         assert len(frame["head"].split()) <= 12
         assert bool(frame["lines"]) == bool((reverse.ROW | reverse.MADE).get(phase))
@@ -89,12 +89,22 @@ def test_the_sizes_of_the_first_steps_are_the_bytes_of_a_head():
     assert meta["sizes"] == {"P": f"{16_384**2 * 2 / 1e6:.0f} MB", "LSE": f"{16_384 * 4 / 1e3:.1f} kB"}
     assert "16,384 queries" in meta["below"]["sizes"] and f"Query {meta['row']['query']} " in meta["below"]["row"]
     assert "537 MB" in meta["price"]["words"]["keep"]
+    labels = {phase: of["label"] for phase, of in zip(meta["phases"], meta["provenances"]) if of}
+    assert labels == {"price": "modelled"}
+
+
+def test_a_question_has_the_sizes_of_the_picture():
+    run, view = made()
+    asked = {question.id: question for question in STORY.stage(run.request, running).questions}
+    said = {id: " ".join([question.why, *question.reasons]) for id, question in asked.items()}
+    assert view.meta["sizes"]["LSE"] in said["recomputed"] and view.meta["sizes"]["P"] in said["recomputed"]
+    assert not any("bytes" in text for text in said.values())
 
 
 def test_a_row_shares_its_weight_before_delta_comes_and_products_have_numbers():
     _, view = made()
     phases, parts = view.meta["phases"], view.meta["parts"]
-    row = ["share", "grades", "mean", "area", "hand", "map"]
+    row = ["share", "grades", "mean", "hand", "map"]
     assert phases[phases.index("share") :][: len(row)] == row
     numbered = {of["product"]: part for part, of in parts.items() if of["product"]}
     assert [numbered[n] for n in (1, 2, 3, 4, 5)] == [p for p in reverse.ALL_MADE if p in numbered.values()]
