@@ -41,7 +41,7 @@ FEW = range(3, 6)  # keys of a row whose average can be seen
 READS: dict[str, tuple[str, ...]] = {product.made: product.reads for product in gradients.PRODUCTS}
 READS |= {"O": ("P", "V"), "P": ("S", "LSE"), "delta": ("dO", "O"), "dS": ("P", "dP", "delta")}
 LONG, WIDE, ITEM = 16_384, 128, 2  # tokens, head_dim and bytes of a number, of the price of P
-SIZES = {  # of all queries of such a text, one head
+SIZES = {  # of all queries of this long text, one head
     "tokens": f"{LONG:,}",
     "P": amount(LONG * LONG * ITEM, BYTES),
     "LSE": amount(LONG * 4, BYTES),

@@ -33,7 +33,7 @@ RACE = 8192  # of the stop The race
 LONG = {"seq_len": 16384, "batch": 1, "num_heads": 8, "head_dim": 64}  # 32 bits only
 SHORT = {"seq_len": 512, "batch": 32, "num_heads": 16, "head_dim": 128, "dtype": "float16"}
 PADDING = {"seq_len": 4096, "batch": 1, "num_heads": 8, "head_dim": 64, "causal": False}  # with and without it
-BLOCKS = "BLOCK_Q=16 BLOCK_KV=16 "  # its tiles: those of our first kernels
+BLOCKS = "BLOCK_Q=16 BLOCK_KV=16 "  # the tiles of our first kernels
 SHARES = (25, 50, 75, 95)  # percent of a roof
 
 
