@@ -92,7 +92,7 @@ class Export:
 
     def _page(self, path: str, chosen: list[Mapping[str, str]]) -> Moments:
         moments, story = Moments(), STORIES[path]
-        for params in ({}, *chosen):
+        for params in ({}, *chosen, *linked(path)):
             answer = self._asked(path, params)
             if answer is None:
                 continue
@@ -195,12 +195,13 @@ class Export:
             shutil.copy(font, self._place(name))
         held = sorted([*self.kept, *self.here.packed])
         version = hashlib.sha256(f"{modules.version()} {held}".encode()).hexdigest()[:16]
-        shell = ["", "site.js", "site.css", "stage.js.gz", "stage.css", "icon.png", "found.json", "site.json", *FONTS]
+        shell = ["./", "site.js", "site.css", "stage.js.gz", "stage.css", "icon.png", "found.json", "site.json", *FONTS]
         files = (
             shell + [f"{path}/" for path in self.pages if path != "start"] + [f"asked/{path}.gz" for path in self.pages]
         )
         first = [moments.entries[n]["bundle"] for moments in self.pages.values() for n in {0, *moments.moves}]
         first += [self.here.of[bundle] for bundle in first if bundle in self.here.of]
+        first += self.pages["start"].entries[0]["parts"].values()  # which it asks for by itself
         files += [f"bundles/{bundle}.gz" for bundle in first]
         for name, packed in self.here.packed.items():
             self._place(f"bundles/{name}.gz").write_bytes(packed)
@@ -213,6 +214,16 @@ class Export:
         for path in self.pages:
             self._text("index.html" if path == "start" else f"{path}/index.html", page_of(path, self.url))
         self._text("start/index.html", '<meta http-equiv="refresh" content="0; url=../">')  # an address of the app
+
+
+def linked(path: str) -> list[dict[str, str]]:
+    """The other values of choices that no toolbar offers and a page's own links make: the bugs of the gallery."""
+    page = STORIES[path].page(current())
+    if page.kernels:
+        return []
+    shown = {choice["name"] for choice in asking.ask(STORIES[path], {}, workers.survey()).choices}
+    own = {name: choice for name, choice in page.own.items() if name not in shown and not choice.late}
+    return [{name: str(value)} for name, one in own.items() for value in one.allowed or () if value != one.default]
 
 
 def values_of(choices: list[Any]) -> Iterator[tuple[str, str]]:

@@ -14,7 +14,7 @@ from typing import Any
 from app.store import vega
 from app.web import modules
 from explainers.story import encoding
-from explainers.story.glossary import ELSEWHERE
+from explainers.story.glossary import ELSEWHERE, logged
 
 MODULE = "stage.js"
 ROOT = '<main class="wg" id="root">'
@@ -120,7 +120,7 @@ def words(content: dict[str, Any], step: int, picture: str) -> str:
 
 
 def _shown(value: object) -> str:
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
+    return logged(value) if isinstance(value, float) else str(value)
 
 
 @cache

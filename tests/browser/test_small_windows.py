@@ -37,6 +37,8 @@ def test_guided_has_few_controls_and_no_probes_and_in_a_small_window_the_picture
     for size in SIZES.values():
         page.set_viewport_size(size)
         keeps_its_height(page, size)
+    page.set_viewport_size(SIZES["phone"])
+    expect(page.get_by_role("button", name="More pages")).to_be_visible()
 
 
 def keeps_its_height(page, size):

@@ -1,4 +1,5 @@
-// The memory of simt/stacks.h in WebAssembly. It has no guards and no signals: after a trap the page takes a new module.
+// The memory of simt/stacks.h in WebAssembly. It has no guards and no signals: after a trap the page takes a new
+// module.
 #pragma once
 #include "invalid.h"
 
