@@ -1,12 +1,15 @@
 """A server and a Chromium, shared by all browser tests. REQUIRE_BROWSER=1 turns a missing browser into a failure."""
 
 import atexit
+import functools
 import os
 import shutil
 import socket
 import subprocess
 import sys
 import tempfile
+import threading
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -198,3 +201,34 @@ def run_of():
         return execute.run(Request(spec, problem, tuple(spec.settings(settings).items()), scope or Scope()))
 
     return make
+
+
+class Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, *said):
+        pass
+
+
+@pytest.fixture
+def site(folder):
+    """(address of the site, a call that ends its server). folder: what is served, with the site at a/path in it."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=folder))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+
+    def end():
+        server.shutdown()
+        server.server_close()
+
+    yield f"http://127.0.0.1:{server.server_port}/a/path", end
+    end()
+
+
+@pytest.fixture
+def page(browser):
+    """A page without the server, which may raise nothing."""
+    context = browser.new_context(viewport={"width": 1280, "height": 720})
+    made, errors = context.new_page(), []
+    made.add_init_script(CLOCK)
+    made.on("pageerror", lambda error: errors.append(str(error)))
+    yield made
+    context.close()
+    assert not errors

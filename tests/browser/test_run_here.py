@@ -1,9 +1,5 @@
 """The tab Run it here of the site without a server: the reader's browser executes a kernel on inputs of its own."""
 
-import functools
-import threading
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
-
 import numpy as np
 import pytest
 from browser.conftest import shown
@@ -27,45 +23,16 @@ RAN = """panel => {
 }"""
 
 
-class Quiet(SimpleHTTPRequestHandler):
-    def log_message(self, *said):
-        pass
-
-
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     """The start page and the stop One pass, with the other value of one choice."""
     top = tmp_path_factory.mktemp("site")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(export, "values_of", lambda choices: iter([("causal", "true")]))
-        made = export.Export(top / "path", ("one_pass",))
+        made = export.Export(top / "a" / "path", ("one_pass",))
         made.write()
     assert set(made.here.of) == {entry["bundle"] for entry in made.pages["online_softmax"].entries}
     return top
-
-
-@pytest.fixture
-def site(folder):
-    """(address, a call that ends the server)"""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=folder))
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-
-    def end():
-        server.shutdown()
-        server.server_close()
-
-    yield f"http://127.0.0.1:{server.server_port}/path", end
-    end()
-
-
-@pytest.fixture
-def page(browser):
-    context = browser.new_context(viewport={"width": 1280, "height": 720})
-    made, errors = context.new_page(), []
-    made.on("pageerror", lambda error: errors.append(str(error)))
-    yield made
-    context.close()
-    assert not errors
 
 
 def opened(page, url):

@@ -1,27 +1,19 @@
 """The site without a server, on a plain server of files below a path, with and without a network."""
 
-import functools
 import gzip
 import json
 import subprocess
 import sys
-import threading
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
-from browser.conftest import CLOCK, shown
+from browser.conftest import shown
 from browser.stepping import address, choose, press, step_of
 from playwright.sync_api import expect
 
 from app import export
 
 ROOT = Path(__file__).parents[2]
-
-
-class Quiet(SimpleHTTPRequestHandler):
-    def log_message(self, *said):
-        pass
 
 
 @pytest.fixture(scope="module")
@@ -37,31 +29,6 @@ def folder(tmp_path_factory):
     assert made.returncode == 0, made.stderr
     assert "2 pages" in made.stdout
     return top
-
-
-@pytest.fixture
-def site(folder):
-    """(address of the site, a call that ends its server)"""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=folder))
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-
-    def end():
-        server.shutdown()
-        server.server_close()
-
-    yield f"http://127.0.0.1:{server.server_port}/a/path", end
-    end()
-
-
-@pytest.fixture
-def page(browser):
-    context = browser.new_context(viewport={"width": 1280, "height": 720})
-    made, errors = context.new_page(), []
-    made.add_init_script(CLOCK)
-    made.on("pageerror", lambda error: errors.append(str(error)))
-    yield made
-    context.close()
-    assert not errors
 
 
 def test_a_link_opens_a_stop_which_steps_and_leads_on(site, page):
