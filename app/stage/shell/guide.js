@@ -276,11 +276,10 @@ export function makeGuide(app) {
     showFoot();
     fit();
   };
-  // Where the end has no room, first the options that nobody chose leave the card, then the wrong ones.
+  // The options that nobody chose leave the card only where the end has no room beside them.
   const fit = () => {
-    node.classList.remove('tight', 'tighter');
-    for (const name of ['tight', 'tighter'])
-      if (!end.hidden && body.scrollHeight > body.clientHeight + 1) node.classList.add(name);
+    node.classList.remove('tight');
+    node.classList.toggle('tight', !end.hidden && body.scrollHeight > body.clientHeight + 1);
   };
   // The way on, from when the stop is answered or walked to its end. The rail has the ways to all stops at all times.
   const showFoot = () => {
