@@ -101,11 +101,11 @@ def test_without_m_the_row_overflows_once_a_score_is_large(visit):
 def test_the_causal_switch_skips_the_tiles_right_of_the_diagonal(visit):
     page = visit(f"{PICTURE}&step=9", script=DRAWN)
     causal = page.locator(".hands input[type=checkbox]")
-    assert "16 of 16 computed" in words(page)
+    assert "16 of 16 tiles" in words(page)
     causal.check()
     expect(headline(page)).to_have_text("Tiles right of the diagonal are skipped: in long rows, about half.")
     said = words(page)
-    assert "10 of 16 computed" in said and "tile 3: skipped" in said and "tile 2: now" in said
+    assert "10 of 16 tiles" in said and "tile 3: skipped" in said and "tile 2: now" in said
 
 
 def test_an_early_bar_stops_the_kernel_at_its_tile_and_then_it_reads_on(visit):

@@ -422,7 +422,7 @@ function addMap(made, at, now, paint) {
     wide = Math.min((side.w - (at.narrow ? 0 : 7.5 * at.em)) / columns, 1.6 * high);
   const computed = ends.reduce((sum, end) => sum + (on ? Math.ceil(end / at.tile) : columns), 0);
   const title = at.narrow
-    ? ['all tiles:', `${computed} of ${columns * ends.length} computed`]
+    ? ['all tiles:', `${computed} of ${columns * ends.length} tiles`]
     : ['all tiles: queries ↓ keys →'];
   title.forEach((said, n) =>
     made.text(`map title ${n}`, [side.x, side.y + (n + 0.8) * at.em, side.w], said, { bold: !n }),
@@ -460,7 +460,7 @@ function addMap(made, at, now, paint) {
   made.text(
     'map is',
     [x, side.y + head + (ends.length - 0.5) * high + 0.35 * at.em],
-    `${computed} of ${columns * ends.length} computed`,
+    `${computed} of ${columns * ends.length} tiles`,
     { bold: true, fill: paint.primary },
   );
 }
