@@ -504,12 +504,8 @@ function addMemory(made, at, now, paint, shade) {
   const y = rows[2] + line + 2.1 * em,
     large = { bold: true, size: Math.max(em, Math.min(1.6 * em, room / 17)) };
   const sides = [
-    [`${at.rounds} instructions`, `${at.rounds} shuffles, past all memory`, `${at.rounds} shuffles`],
-    [
-      `${2 + values.length} instructions`,
-      `1 write, 1 wait, ${values.length} reads`,
-      `write, wait, ${values.length} reads`,
-    ],
+    [`${at.rounds} shuffles`, 'past all memory, without a wait', 'no wait'],
+    ['write, wait, read', `all lanes wait, then each reads ${values.length} numbers`, `reads ${values.length}`],
   ];
   sides.forEach(([total, said, short], n) => {
     const x = halves(at, n).start;
