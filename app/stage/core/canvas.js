@@ -247,8 +247,8 @@ export function canvasView(host, { clock }, view) {
   const onStep = ({ detail }) => {
     if (pinned?.pointed && pinned.step !== clock.step) pinned = null; // it belongs to its step
     draw(detail.why);
-    if (!hover) return;
-    hover = point(hover.x, hover.y); // another thing is there now
+    if (!hover?.thing || placesOf([hover.thing]).length) return;
+    hover = null; // its thing is no longer drawn
     draw();
   };
   clock.addEventListener('step', onStep);
