@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -76,13 +76,7 @@ class Toolchain:
     def compile(self, spec: KernelSpec, options: list[str], folder: Path) -> tuple[str, tuple[EntryFacts, ...]]:
         """Compiles the files and the shim to a library in `folder`. Raises BuildError, or OSError if the compiler
         cannot write."""
-        sources = folder / "sources"
-        sources.mkdir()
-        for name, text in (*spec.files, *self.headers()):
-            if name != Path(name).name:
-                raise BuildError(f"{spec.path.name} has a file {name!r}, which is no plain file name. Rename it.")
-            (sources / name).write_text(child_launches.cpu_text(name, text))
-        (sources / "unit.cpp").write_text(unit(spec))
+        sources = written(spec, self.headers(), folder)
         library = str(folder / f"{spec.name}{self.suffix}")
         flags = ["-fPIC", "-fvisibility=hidden", "-x", "c++", str(sources / "unit.cpp")]
         text = "".join(text for _, text in spec.files)
@@ -137,7 +131,19 @@ def compiled(spec: KernelSpec, command: list[str], sources: Path) -> str:
     return done.stderr
 
 
-def unit(spec: KernelSpec) -> str:
+def written(spec: KernelSpec, headers: Iterable[tuple[str, str]], folder: Path) -> Path:
+    """A new folder with the kernel's files, the headers (name, text) and unit.cpp. Raises BuildError."""
+    sources = folder / "sources"
+    sources.mkdir()
+    for name, text in (*spec.files, *headers):
+        if name != Path(name).name:
+            raise BuildError(f"{spec.path.name} has a file {name!r}, which is no plain file name. Rename it.")
+        (sources / name).write_text(child_launches.cpu_text(name, text))
+    (sources / "unit.cpp").write_text(_unit(spec))
+    return sources
+
+
+def _unit(spec: KernelSpec) -> str:
     """The compiled file: the kernel, its entries, and the text of each line with a probe (lines.h)."""
     own = {name for name, _ in spec.files}
     first = [name for name in ("common.cuh", "hopper.cuh") if name in own] if "common.cuh" in own else []

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from kernels.build import cache, child_launches, cpp
+from kernels.build import cache, cpp
 from kernels.core.spec import KernelSpec
 from kernels.errors import BackendUnavailable
 
@@ -32,22 +32,19 @@ def build(spec: KernelSpec, defines: Mapping[str, int]) -> bytes:
     Raises BackendUnavailable without Emscripten, BuildError with file and line."""
     if not has_compiler():
         raise BackendUnavailable("Emscripten was not found. Install it (Debian: apt install emscripten).")
-    texts = dict((*spec.files, *((path.name, path.read_text()) for path in sorted(cpp.SHIM.glob("*.h")))))
-    texts |= {path.name: path.read_text() for path in sorted(HEADERS.glob("*.h"))}
+    headers = {path.name: path.read_text() for shim in (cpp.SHIM, HEADERS) for path in sorted(shim.glob("*.h"))}
     entries = dict.fromkeys(launch.entry for launch in spec.launch_texts)
     options = [*OPTIONS, *(f"-D{name}={value}" for name, value in sorted(defines.items()))]
     options.append(f"-sEXPORTED_FUNCTIONS=_malloc,_free,{','.join(f'_launch_{entry}' for entry in entries)}")
     product = f"{spec.name}.wasm"
 
     def make(folder: Path) -> dict[str, Any]:
-        sources = folder / "sources"
-        sources.mkdir()
-        for name, text in texts.items():
-            (sources / name).write_text(child_launches.cpu_text(name, text))
-        (sources / "unit.cpp").write_text(cpp.unit(spec))
+        sources = cpp.written(spec, headers.items(), folder)
         cpp.compiled(spec, ["emcc", *options, str(sources / "unit.cpp"), "-o", str(folder / product)], sources)
         shutil.rmtree(sources)
         return {}
 
-    key = cache.key_of(cpp.version(("emcc",), SECONDS), *options, *(part for text in texts.items() for part in text))
+    key = cache.key_of(
+        cpp.version(("emcc",), SECONDS), *options, *(part for text in (*spec.files, *headers.items()) for part in text)
+    )
     return (cache.get(key, product, make)[0] / product).read_bytes()

@@ -1,7 +1,8 @@
 """A Pipeline as a file of Perfetto (https://ui.perfetto.dev). Each writer of each block has a track, with its bars as
 slices with keys and source line. Each kind of work in flight has a track next to it."""
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterator, Mapping
+from contextlib import contextmanager
 
 import pandas as pd
 
@@ -12,15 +13,22 @@ from kernels.measure.pipelines import Pipeline, keys_of
 Bar = Mapping[Hashable, str | float]
 
 
-def encode(made: Pipeline) -> bytes:
-    """The file's bytes. BackendUnavailable without the perfetto wheel."""
+@contextmanager
+def wheel() -> Iterator[None]:
+    """Within it, an import of the perfetto wheel that fails raises BackendUnavailable."""
     try:
-        from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import TrackEvent
-        from perfetto.trace_builder.proto_builder import TraceProtoBuilder
+        yield
     except ImportError as error:
         raise BackendUnavailable(
             f"The perfetto wheel could not be loaded ({error}). Run: pip install -r app/requirements.txt"
         ) from None
+
+
+def encode(made: Pipeline) -> bytes:
+    """The file's bytes. BackendUnavailable without the perfetto wheel."""
+    with wheel():
+        from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import TrackEvent
+        from perfetto.trace_builder.proto_builder import TraceProtoBuilder
     builder = TraceProtoBuilder()
     tracks = 0
     ends: list[tuple[int, int, Bar | None]] = []  # ns, track, the bar at its start and None at its end

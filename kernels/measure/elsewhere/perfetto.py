@@ -14,9 +14,10 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import Any
 
-from kernels.errors import BackendUnavailable, TraceError
+from kernels.errors import TraceError
 from kernels.measure.elsewhere.cursor import Cursor
 from kernels.measure.elsewhere.record import MOST_EVENTS, Bars, Trace, short, too_many
+from kernels.measure.perfetto import wheel
 
 CLOCK = "its profiler's"
 FLASHINFER = "FlashInfer's profiler"
@@ -52,13 +53,9 @@ def is_mine(data: bytes) -> bool:
 
 def read(data: bytes, file: str) -> Trace:
     """Raises TraceError for other content, and BackendUnavailable without the perfetto wheel."""
-    try:
+    with wheel():
         from google.protobuf.message import DecodeError
         from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import TracePacket
-    except ImportError as error:
-        raise BackendUnavailable(
-            f"The perfetto wheel could not be loaded ({error}). Run: pip install -r app/requirements.txt"
-        ) from None
     reading = _Reading(file)
     cursor = Cursor(data, file)
     for n in range(MOST_PACKETS + 1):
