@@ -26,6 +26,13 @@ export function theme(node) {
   };
 }
 
+/** The colour of a tensor. A gradient has its tensor's. @param {string} name @returns {string} */
+export const colourOf = name =>
+  /** @type {Record<string, string>} */ (COLOURS)[name.replace(/^d(?=[A-Z])/, '')] ?? COLOURS.other;
+
+/** A number with a true minus sign. @param {number} value */
+export const minus = (value, digits = 2) => value.toFixed(digits).replace('-', '−');
+
 // How much larger than usual all text is, and how much larger the labels of pictures are for a
 // reader who is guided. Whoever changes one tells 'type' on the clock.
 export const type = { scale: 1, labels: 1 };

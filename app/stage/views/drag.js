@@ -4,7 +4,7 @@
 import { calm, filled, Follower, makeLoop } from '../core/follow.js';
 import { handView, pull } from '../core/hand.js';
 import { EASE } from '../core/tween.js';
-import { addsUp, button, element, number, short } from '../core/paint.js';
+import { addsUp, button, element, minus, number, short } from '../core/paint.js';
 import { DRAG_KINDS, dragLayout, dragMarks, FLOAT_RANGE, PASSES } from './drag_marks.js';
 import { errorOf, onePass } from './drag_rule.js';
 
@@ -20,7 +20,6 @@ const LONGEST_ROW = 20, // log2 of the keys of a row that the reader thinks of
   USUAL_ROW = 10;
 
 const keysOf = (/** @type {{weights: number[]}} */ { weights }) => [...weights.keys()];
-const two = (/** @type {number} */ value) => value.toFixed(2).replace('-', '−');
 
 /** @type {Picture<online_softmax.DragMeta>} */
 export default function (host, { meta, columns }, context) {
@@ -224,8 +223,8 @@ export default function (host, { meta, columns }, context) {
     if (held && state.read === 1) return fill('first');
     if (!rose) return fill('below');
     return held
-      ? fill('rises', { gap: two(last.m - before.m), factor: two(needed) })
-      : fill('exact', { factor: two(needed) });
+      ? fill('rises', { gap: minus(last.m - before.m), factor: minus(needed) })
+      : fill('exact', { factor: minus(needed) });
   }
   function speak() {
     const is = touched();

@@ -4,10 +4,9 @@
 // the row of B that it takes: two numbers, and their product as a bar. A click chooses an element and tells its way.
 import { canvasView } from '../core/canvas.js';
 import { matches } from '../core/covers.js';
-import { blend, COLOURS, PALETTE, exact, figure, number, rgb, smallText, theme } from '../core/paint.js';
+import { blend, colourOf, PALETTE, exact, figure, number, rgb, smallText, theme } from '../core/paint.js';
 import { fragmentsLayout, numberSize } from './layouts/fragments.js';
 
-const colourOf = part => COLOURS[part.replace(/^d(?=[A-Z])/, '')] ?? PALETTE.tensors.other; // a gradient has its tensor's
 const LANES = 32,
   K = 16,
   BANKS = 32,

@@ -1,6 +1,6 @@
 // The rule of the picture `loop`: when the pieces of a key tile run on the copy engine, the tensor cores and the units of
 // the softmax. It has no DOM. A test compares it with explainers/stories/pipeline/schedule.py and loop.py.
-export const TILES = 24; // modelled key tiles
+const TILES = 24; // modelled key tiles
 export const SETTLED = 12; // from this tile on, a schedule repeats itself
 const PLACES = 2; // in shared memory for tiles of K, and for tiles of V
 

@@ -2,10 +2,9 @@
 // Under the hand, a number of dP moves the average of its row.
 import { filled } from '../core/follow.js';
 import { handView, pull } from '../core/hand.js';
-import { button, element, widest } from '../core/paint.js';
+import { button, element, minus, widest } from '../core/paint.js';
 import { reverseLayout, reverseMarks, sceneOf } from './reverse_marks.js';
 import { moved } from './reverse_rule.js';
-import { signed } from './reverse_row_marks.js';
 
 const STEP = 0.1; // of a dP, by a key
 
@@ -23,7 +22,7 @@ export default function (host, { meta }, context) {
 
   function speak() {
     const { dP, delta } = numbers,
-      values = { mean: signed(delta) };
+      values = { mean: minus(delta) };
     clock.tell('said', touched ? filled(row.of === row.keys.length ? hand.said : hand.some, values) : '');
     below.textContent = touched
       ? hand.modelled

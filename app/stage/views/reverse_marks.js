@@ -2,7 +2,7 @@
 // tiles of the block's loop. Each fills the window. Places only.
 import { Marks } from '../core/kinds.js';
 import { filled } from '../core/follow.js';
-import { blend, COLOURS, rgb } from '../core/paint.js';
+import { blend, COLOURS, colourOf, rgb } from '../core/paint.js';
 import { rowLayout } from './layouts/reverse_row.js';
 import { addRow } from './reverse_row_marks.js';
 
@@ -141,9 +141,8 @@ function addMap(made, at, meta, { step, paint, wide }) {
       seen = part.made <= step,
       fresh = making.includes(name),
       lit = fresh || reads.includes(name) || opening,
-      kind = name.replace(/^d(?=[A-Z])/, ''),
-      hue = COLOURS[/** @type {keyof typeof COLOURS} */ (kind in COLOURS ? kind : 'other')],
-      gradient = kind !== name || name === 'delta',
+      hue = colourOf(name),
+      gradient = /^d[A-Z]/.test(name) || name === 'delta',
       colour = gradient ? blend(rgb(hue), back, 0.22) : hue,
       short = ONE_A_QUERY.includes(name) || h < 3.4 * em,
       big = narrow || short ? 1.15 * em : Math.max(1.7 * em, Math.min(0.3 * h, 0.2 * w)),
@@ -201,8 +200,7 @@ function addHere(made, { em, narrow, left, strip: [top, high] }, meta, { step, p
       lit = part === here,
       size = Math.max(12, 0.9 * em),
       over = lit ? Math.max(0, (wide(part, true) * size) / em + 6 - w) : 0, // a name may need more
-      kind = part.replace(/^d(?=[A-Z])/, ''),
-      hue = COLOURS[/** @type {keyof typeof COLOURS} */ (kind in COLOURS ? kind : 'other')];
+      hue = colourOf(part);
     made.rect(
       `here ${part}`,
       [x - over, lit ? Math.min(y, y + h - 1.2 * size) : y, w + over, lit ? Math.max(h, 1.2 * size) : h],

@@ -1,15 +1,13 @@
 // A query's row with numbers. First S above P. Then P is the width of each bar of dP: its average is their level, delta, and
 // the area between a bar and the level is dS. Places only.
 import { filled } from '../core/follow.js';
-import { blend, COLOURS, rgb } from '../core/paint.js';
+import { blend, COLOURS, minus, rgb } from '../core/paint.js';
 import { grown, GROWS } from './layouts/reverse_row.js';
 import { share } from './reverse_rule.js';
 
 /** @typedef {import('./reverse_marks.js').Now} Now */
 /** @typedef {import('../core/kinds.js').Marks} Marks */
 /** @typedef {ReturnType<typeof import('./layouts/reverse_row.js').rowLayout>} Layout */
-
-export const signed = (/** @type {number} */ one, digits = 2) => one.toFixed(digits).replace('-', '−');
 
 /** @type {(made: Marks, at: Layout, meta: backward.ReverseMeta, now: Now) => void} */
 export function addRow(made, at, meta, now) {
@@ -43,7 +41,7 @@ function addWeights(made, at, meta, { step, paint, wide }, weights) {
   at.widths(weights).forEach(([x, w], n) => {
     const key = filled(words.key, { key: row.keys[n] }),
       value = weights[n].toFixed(2),
-      formula = `exp(${signed(row.S[n])} − ${row.LSE < 0 ? `(${signed(row.LSE)})` : signed(row.LSE)})`,
+      formula = `exp(${minus(row.S[n])} − ${row.LSE < 0 ? `(${minus(row.LSE)})` : minus(row.LSE)})`,
       said = phase === 'weights' && wide(formula) < w - 8 ? formula : wide(key) < w - 6 ? key : `${row.keys[n]}`,
       up = shared ? weights[n] > row.P[n] : true,
       box = [x, top, Math.max(1, w - 3), high];
@@ -113,7 +111,7 @@ function addScores(made, at, meta, { step, paint }) {
         ? { stroke: COLOURS.S, dash: [5, 4] }
         : { fill: COLOURS.S, stroke: COLOURS.S, ease: 'both', enter: { rect: [box[0], from, w, 0] } }),
       datum: { tensor: 'S', key: n },
-      tip: gone ? `${key}: S, ${words.gone}` : `${key}: S = ${signed(now, 4)}`,
+      tip: gone ? `${key}: S, ${words.gone}` : `${key}: S = ${minus(now, 4)}`,
     });
     if (n === raised) {
       made.rect(`S ${n} before`, [box[0] - 4, y(score), w + 8, from - y(score)], {
@@ -126,7 +124,7 @@ function addScores(made, at, meta, { step, paint }) {
       });
     }
     if (!gone)
-      made.text(`S ${n} is`, [middle, now < 0 ? to + big : to - 0.3 * em, each], signed(now), {
+      made.text(`S ${n} is`, [middle, now < 0 ? to + big : to - 0.3 * em, each], minus(now), {
         ...{ align: 'center', bold: true, size: big, ease: 'both' },
       });
     if (gone) return;
@@ -168,13 +166,13 @@ function addKept(made, at, meta, { step, paint }) {
       raised = grown(row),
       // of a row whose score has grown: no longer the kept one
       fresh = row.LSE + (phase === 'share' ? Math.log(1 + row.P[raised] * (Math.exp(GROWS) - 1)) : 0),
-      now = phase === 'share' ? filled(words.new, { value: signed(fresh) }) : `${signed(fresh)}, ${words.kept}`,
-      text = one ? (narrow ? signed(fresh) : now) : parts[part].said;
+      now = phase === 'share' ? filled(words.new, { value: minus(fresh) }) : `${minus(fresh)}, ${words.kept}`,
+      text = one ? (narrow ? minus(fresh) : now) : parts[part].said;
     made.rect(`${part} kept`, [2, y, w - 2, high], {
       ...{ fill, stroke: part === 'dO' ? COLOURS.O : fill, width: 2 },
       datum: { tensor: part },
       tip: one
-        ? `LSE = m + ln l = ${signed(fresh, 4)}${phase === 'share' ? '' : `, ${words.kept}`}`
+        ? `LSE = m + ln l = ${minus(fresh, 4)}${phase === 'share' ? '' : `, ${words.kept}`}`
         : `${part}: ${parts[part].said}`,
     });
     made.text(`${part} kept is`, [w / 2, y + high / 2 + (narrow ? 0.36 : 0) * em, w - 8], part, {
@@ -228,12 +226,12 @@ function addBars(made, at, meta, { step, paint, row, changed, wide }) {
       ...{
         enter: { rect: [x, from, w - 3, 0] },
         datum: { tensor: 'dP', key: n },
-        tip: `${key}: dP = ${signed(value, 4)}`,
+        tip: `${key}: dP = ${minus(value, 4)}`,
       },
     });
     const under = areas ? value < row.delta : value < 0, // away from the level
       at_y = under ? to + (areas ? 1.15 * em : big + 0.1 * em) : to - 0.5 * em,
-      text = `${areas && !narrow ? 'dP ' : ''}${signed(value)}`;
+      text = `${areas && !narrow ? 'dP ' : ''}${minus(value)}`;
     made.text(`dP ${n} is`, [x + w / 2, at_y, w], text, {
       align: 'center',
       bold: true,
@@ -263,10 +261,10 @@ function addBars(made, at, meta, { step, paint, row, changed, wide }) {
         ...{
           enter: { rect: [x, line, w - 3, 0] },
           datum: { tensor: 'dS', key: n },
-          tip: `${key}: dS = ${signed(row.dS[n], 4)}`,
+          tip: `${key}: dS = ${minus(row.dS[n], 4)}`,
         },
       });
-      const said = `${narrow ? '' : 'dS '}${signed(row.dS[n])}`,
+      const said = `${narrow ? '' : 'dS '}${minus(row.dS[n])}`,
         full = Math.min(1, (w - 6) / ((wide(said, true) * big) / em)) * big,
         inside = Math.min(full, box[3] / 1.3),
         high = inside >= Math.max(12, 0.9 * em),
@@ -293,7 +291,7 @@ function addBars(made, at, meta, { step, paint, row, changed, wide }) {
   });
   made.add('delta area', 'area', [0, line - em, end, 2 * em], {
     datum: { tensor: 'delta' },
-    tip: `delta = ${signed(row.delta, 4)}`,
+    tip: `delta = ${minus(row.delta, 4)}`,
   });
   made.text('delta is', [left - 0.5 * em, line - 0.1 * em, left - em], words.delta, {
     align: 'right',
@@ -301,17 +299,17 @@ function addBars(made, at, meta, { step, paint, row, changed, wide }) {
     size: 1.15 * em,
     ease: 'both',
   });
-  made.text('delta value', [left - 0.5 * em, line + (narrow ? 1.1 : 0.85) * big, left - em], signed(row.delta), {
+  made.text('delta value', [left - 0.5 * em, line + (narrow ? 1.1 : 0.85) * big, left - em], minus(row.delta), {
     ...{ align: 'right', bold: true, size: big, ease: 'both' },
   });
   const few = (/** @type {number} */ one) => one.toFixed(narrow && !areas ? 3 : 4),
-    within = (/** @type {number} */ one) => (one < 0 ? `(${signed(one)})` : signed(one)),
+    within = (/** @type {number} */ one) => (one < 0 ? `(${minus(one)})` : minus(one)),
     n = phase === 'hand' ? changed : row.dP.indexOf(Math.max(...row.dP)),
     terms = own.keys.map((_, k) => `${few(row.P[k])} × ${within(row.dP[k])}`),
     rest = own.of === own.keys.length ? [] : [words.rest],
     all = areas
-      ? `${filled(words.key, { key: own.keys[n] })}: ${few(row.P[n])} × (${signed(row.dP[n])} − ${within(row.delta)}) = ${signed(row.dS[n])}`
-      : `${[...terms, ...rest].join(' + ')} = ${signed(row.delta)}`,
+      ? `${filled(words.key, { key: own.keys[n] })}: ${few(row.P[n])} × (${minus(row.dP[n])} − ${within(row.delta)}) = ${minus(row.dS[n])}`
+      : `${[...terms, ...rest].join(' + ')} = ${minus(row.delta)}`,
     size = Math.max(12, Math.min(1.3 * em, (em * room) / wide(all, true)));
   made.text('sum', [narrow ? 2 : left, at.height - 0.6 * em, narrow ? at.width - 4 : room], all, { bold: true, size });
 }

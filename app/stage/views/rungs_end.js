@@ -35,7 +35,7 @@ function pilesOf(meta, us) {
   });
   return { piles: piles.reverse(), stairs, gain, product, whole: us[stairs[0]] / us[stairs[stairs.length - 1]] };
 }
-const isNarrow = (/** @type {number} */ width) => width < NARROW;
+export const isNarrow = (/** @type {number} */ width) => width < NARROW;
 const headOf = (/** @type {number} */ width) => (isNarrow(width) ? TALL : HEAD);
 
 /** Heights from the bottom up that are so far apart, between two ends, near the wanted ones.

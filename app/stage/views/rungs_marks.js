@@ -4,9 +4,8 @@ import { Marks } from '../core/kinds.js';
 import { blend, rgb, short, smallText } from '../core/paint.js';
 import { wrapped } from '../core/wrapped.js';
 import { addChange } from './rungs_change.js';
-import { addEnd, endHeight, SAVED, timeOf } from './rungs_end.js';
+import { addEnd, endHeight, isNarrow, SAVED, timeOf } from './rungs_end.js';
 
-const NARROW = 600; // pixels
 const BASE = 1.2; // em: what the first kernel stands on
 const SPAN = 2.5; // the factor of the axis of the last stairs
 const FEW = 1.3; // the least factor of an axis
@@ -32,7 +31,6 @@ const LEAST = 13.8; // em: the stairs
  */
 /** @typedef {(made: Marks, at: Size, meta: timing.RungsMeta, now: Now, paint: Paint, wide: Wide) => void} Adds */
 
-const isNarrow = (/** @type {number} */ width) => width < NARROW;
 const isDrawn = (/** @type {Now} */ { phase }) => phase === 'begin' || phase === 'rung';
 /** Whether the card is over the stairs, not in their empty corner. */
 const isAbove = (/** @type {number} */ width, /** @type {Now} */ now) => isNarrow(width) || now.phase === 'hand';

@@ -3,7 +3,7 @@
 // knows.
 // The partners are half of the lanes apart, then a quarter, as in group_max of kernels/device/common.cuh.
 import { Marks } from '../core/kinds.js';
-import { COLOURS, PALETTE, blend, rgb, smallText } from '../core/paint.js';
+import { COLOURS, PALETTE, blend, minus, rgb, smallText } from '../core/paint.js';
 
 const WARP = 32;
 // of the lanes: no part of attention and no max has one of them, and black text is clear on each
@@ -31,7 +31,6 @@ export const PHASES = {
   hand: { bars: 'deep', of: 'S', finds: 'max', rounds: 2 },
 };
 const EARLY = ['row', 'held', 'own']; // the question on the way of a max comes after them
-const two = (/** @type {number} */ value) => value.toFixed(2).replace('-', '−');
 
 /**
  * @param {{width: number, height: number, em: number}} size
@@ -178,6 +177,8 @@ function addLanes(made, at, now, paint, shade) {
     zero = toY(0),
     cards = at.register(0, at.slots - 1)[1] + at.cell.h - at.y,
     best = Math.max(...now.lanes.map(({ max }) => max)),
+    rounds = PHASES[now.phase].rounds ?? 0,
+    knew = finds === 'max' ? known(now, at.rounds)[rounds] : [],
     label = (/** @type {string} */ id, /** @type {number} */ y, /** @type {string[]} */ said) =>
       said.forEach((text, n) =>
         made.text(`${id} ${text}`, [0, y + (0.35 + 1.2 * (n - (said.length - 1) / 2)) * em, gutter - 0.4 * em], text, {
@@ -224,7 +225,7 @@ function addLanes(made, at, now, paint, shade) {
         made.text(
           `value ${n} ${slot} ${weighs} ${now.tile} ${value}`,
           [cell[0] + cell[2] / 2, cell[1] + cell[3] / 2 + 0.35 * size, cell[2]],
-          two(value),
+          minus(value),
           {
             mono: true,
             align: 'center',
@@ -240,15 +241,15 @@ function addLanes(made, at, now, paint, shade) {
           ...{ align: 'center', size: smallText(em), out: [0, 0.2] },
         });
         if (wide >= 2.4 * em)
-          made.text(`score ${key}`, [center, value > 0 ? end - 0.35 * em : end + em], two(value), {
+          made.text(`score ${key}`, [center, value > 0 ? end - 0.35 * em : end + em], minus(value), {
             ...{ mono: true, align: 'center', size: Math.min(1.05 * em, wide / 3.2), out: [0, 0.2] },
           });
       }
     });
     if (finds !== 'max') return;
     // the max that a lane knows, as a line: the lines of all lanes meet
-    const knows = known(now, at.rounds)[PHASES[now.phase].rounds ?? 0][n],
-      all = knows === best && (PHASES[now.phase].rounds ?? 0) > 0;
+    const knows = knew[n],
+      all = knows === best && rounds > 0;
     made.add(`level ${n}`, 'line', [at.x(n), toY(knows), list.wide + (all && n < 3 ? list.gap : 0), 0], {
       ...{ stroke: all ? paint.primary : paint.text, width: all ? 4 : 2.5, enter: { alpha: 0 }, span: [0.35, 0.9] },
     });
@@ -328,7 +329,7 @@ function addShuffles(made, at, now, paint, shade) {
         ...{ fill: holds ? paint.primary : sums ? paint.panel : shade(n), ...late },
         enter: round || sums || apartFrom ? { alpha: 0 } : { rect: at.register(n, slot) },
         datum: {
-          said: `${round ? `after shuffle ${round}` : `own ${name}`} of lane ${now.lanes[n].lane}: ${two(value)}`,
+          said: `${round ? `after shuffle ${round}` : `own ${name}`} of lane ${now.lanes[n].lane}: ${minus(value)}`,
         },
       });
       let x = left(n);
@@ -339,7 +340,7 @@ function addShuffles(made, at, now, paint, shade) {
       }
       const x1 = sums ? left(n) + wide - 0.5 * em : middle(n),
         over = !sums || x > x1 - size; // a lane's colour
-      made.text(`${name} of ${round} ${n} ${value}`, [x1, y + line / 2 + 0.35 * size], two(value), {
+      made.text(`${name} of ${round} ${n} ${value}`, [x1, y + line / 2 + 0.35 * size], minus(value), {
         ...{
           mono: true,
           align: sums ? 'right' : 'center',
@@ -384,10 +385,10 @@ function addEnd(made, at, now, paint) {
         made.text(`ends with ${said}`, [x, end, at.width - x], said, { bold: true, size: 1.15 * em, ...late });
     };
   if (phase === 'shuffle 2')
-    result('m', two(now.m), narrow ? 'all lanes know it' : 'the max so far: all four lanes know it');
-  if (phase === 'hand') result('max', two(Math.max(...now.lanes.map(({ max }) => max))), 'all four lanes know it');
+    result('m', minus(now.m), narrow ? 'all lanes know it' : 'the max so far: all four lanes know it');
+  if (phase === 'hand') result('max', minus(Math.max(...now.lanes.map(({ max }) => max))), 'all four lanes know it');
   if (phase === 'weights')
-    result('m', two(now.m), narrow ? 'the largest has weight 1' : 'the largest score has weight 1');
+    result('m', minus(now.m), narrow ? 'the largest has weight 1' : 'the largest score has weight 1');
   if (!['sum', 'last'].includes(phase)) return;
   const high = 2 * em,
     y = end - 1.5 * em,
@@ -410,7 +411,7 @@ function addEnd(made, at, now, paint) {
       });
     x += part * unit;
   });
-  made.text(`l is ${two(now.l)}`, [x + 0.4 * em, end + 0.1 * em], two(now.l), {
+  made.text(`l is ${minus(now.l)}`, [x + 0.4 * em, end + 0.1 * em], minus(now.l), {
     ...{ bold: true, size: Math.min(1.7 * em, large), fill: paint.primary, ...late },
   });
 }
@@ -496,7 +497,7 @@ function addMemory(made, at, now, paint, shade) {
       [1, value, 0.33],
       [2, best, 0.88],
     ])
-      made.text(`mem value ${row} ${n}`, [middle(n), rows[row] + line / 2 + 0.35 * size], two(said), {
+      made.text(`mem value ${row} ${n}`, [middle(n), rows[row] + line / 2 + 0.35 * size], minus(said), {
         ...{ mono: true, align: 'center', size, bold: said === best, ...late(when) },
         fill: said === best ? paint.background : '#000',
       });

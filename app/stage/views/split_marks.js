@@ -34,7 +34,6 @@ export function splitLayout({ width: pane, height, em }, { parts, sms, l }) {
       width,
       em,
       narrow,
-      height: tall,
       alone: plant(0, width),
       left: plant(0, half),
       right: plant(half + gap, half),

@@ -27,7 +27,7 @@ export function rowLayout({ width, height: pane, em }, phase, row) {
     sum = row.P.reduce((a, b) => a + b, 0),
     scale = (sum > 0.99 ? 1 : KNOWN) / sum;
   return {
-    ...{ width, height, em, narrow, big, title, left, room, above, chart, strip: [top, strip], scale },
+    ...{ width, height, em, narrow, big, left, room, above, chart, strip: [top, strip] },
     y: (/** @type {number} */ value) => y0 + (high - value) * pitch,
     at: (/** @type {number} */ y) => high - (y - y0) / pitch,
     /** Left edge and width of each key, as wide as its weight. @type {(weights: number[]) => [number, number][]} */
