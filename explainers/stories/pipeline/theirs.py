@@ -5,6 +5,8 @@ import re
 from collections import defaultdict
 from dataclasses import replace
 
+import pandas as pd
+
 from explainers.stories.pipeline import marks
 from explainers.stories.pipeline.marks import WORDS, BlockStory
 from explainers.story import scene
@@ -25,7 +27,7 @@ def row_of(theirs: Block) -> Row:
     deep: the bars without room."""
     frame = theirs.frame()
     names = list(dict.fromkeys(frame.lane))
-    parts = _parts(theirs, names[:MOST_LANES])
+    parts = _parts(frame[frame.lane.isin(names[:MOST_LANES])])
     return {
         "file": theirs.file,
         "writer": theirs.writer,
@@ -82,7 +84,7 @@ def _spans(theirs: Block, names: list[str]) -> list[scene.Span]:
     places = {name: n for n, name in enumerate(names)}
     own = theirs.frame()
     own = own[own.lane.isin(names)]
-    for n, (bar, part) in enumerate(zip(own.itertuples(), _parts(theirs, names))):
+    for n, (bar, part) in enumerate(zip(own.itertuples(), _parts(own))):
         if part >= MOST_DEEP:
             continue
         lane, kind, ns = str(bar.lane), str(bar.kind), bar.end_ns - bar.start_ns
@@ -103,11 +105,9 @@ def _spans(theirs: Block, names: list[str]) -> list[scene.Span]:
     return made
 
 
-def _parts(theirs: Block, names: list[str]) -> list[int]:
-    """The part of its lane of each bar of these lanes: 0, or below the bars that it overlaps."""
+def _parts(own: pd.DataFrame) -> list[int]:
+    """The part of its lane of each bar: 0, or below the bars that it overlaps."""
     ends = defaultdict[str, list[float]](list)
-    own = theirs.frame()
-    own = own[own.lane.isin(names)]
     order = own.reset_index().sort_values(["start_ns", "end_ns"], ascending=[True, False], kind="stable")
     found = [0] * len(own)
     for bar in order.itertuples():

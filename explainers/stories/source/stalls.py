@@ -89,7 +89,7 @@ def _same(lines: list[str], line: int, text: str) -> bool:
     def plain(said: str) -> str:
         return " ".join(said.split()).rstrip("…")[:COMPARED]
 
-    return 0 < line <= len(lines) and plain(lines[line - 1])[:COMPARED].startswith(plain(text))
+    return 0 < line <= len(lines) and plain(lines[line - 1]).startswith(plain(text))
 
 
 def _by_instructions(report: Report, rows: list[list], kernel: KernelSpec, listing: Listing) -> Matched:
