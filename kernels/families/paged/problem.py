@@ -529,7 +529,11 @@ class PagedProblem(Problem):
 
     @classmethod
     def bench_sweeps(cls) -> Sweeps:
-        return [([("seq_len", [256, 512, 1024, 2048, 4096, 8192])], {"batch": 4}), ([("batch", [1, 4, 8, 16, 32])], {})]
+        return [
+            ([("seq_len", [256, 512, 1024, 2048, 4096, 8192])], {"batch": 4}),
+            ([("batch", [1, 4, 8, 16, 32])], {}),
+            ([("num_kv_heads", [8, 32])], {"batch": 64, "seq_len": 4096}),  # as a sweep of ranges.py
+        ]
 
     @classmethod
     def check_cases(cls, kernel: KernelSpec) -> list[Case]:
