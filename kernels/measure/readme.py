@@ -263,7 +263,8 @@ def _wins(state: str, ratios: Mapping[tuple[str, str], float]) -> str:
 def _hot(row: pd.Series) -> str:
     if pd.isna(row[SUSTAINED[0]]):
         return NONE
-    return f"{_us(row.sustained_us)} at {_load(row.sustained_clock, row.sustained_power)}"
+    load = _load(row.sustained_clock, row.sustained_power)
+    return _us(row.sustained_us) + (f" at {load}" if load != NONE else "")
 
 
 def _peer(name: str) -> str:
