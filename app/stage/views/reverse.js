@@ -9,6 +9,7 @@ import { reverseLayout, reverseMarks, sceneOf } from './reverse_marks.js';
 import { raised } from './reverse_rule.js';
 
 const STEP = 0.1; // of a score, by a key
+const NEAR = 0.05; // of the loss, by which dS may be off
 const SHOWN = 1; // by which a score has risen where the step comes
 const GLIDE = 600, // ms to the next step
   TILE = 1000; // ms of a tile of the loop
@@ -30,14 +31,14 @@ export default function (host, { meta }, context) {
   const phase = () => phases[clock.step],
     hands = () => phase() === 'share' || phase() === 'hand',
     movedBy = (/** @type {number} */ n) => numbers.S[n] - row.S[n],
-    moved = () => row.keys.filter((_, n) => Math.abs(movedBy(n)) > 5e-3).length,
+    moved = () => row.keys.some((_, n) => Math.abs(movedBy(n)) > 5e-3),
     /** The change of the loss that dS says: of the moved scores, or of one that rises by 1. */
     due = () => (moved() ? row.dS.reduce((sum, dS, n) => sum + dS * movedBy(n), 0) : row.dS[key]);
 
   function speak() {
-    const values = { key: row.keys[key], by: signed(movedBy(key)), due: signed(due()) },
-      change = signed(numbers.delta - row.delta);
-    clock.tell('said', touched ? filled(moved() > 1 ? hand.many : hand.said, { ...values, change }) : '');
+    const change = numbers.delta - row.delta,
+      slope = Math.abs(change - due()) < NEAR ? hand.near : hand.far;
+    clock.tell('said', touched ? filled(phase() === 'share' ? hand.moves : slope, { change: signed(change) }) : '');
     const scene = phase() === 'kept' ? 'sizes' : sceneOf(phase());
     below.textContent = hands() ? hand.modelled : (scene === 'price' && meta.price?.said) || meta.below[scene] || '';
     below.className = hands() ? 'modelled' : '';

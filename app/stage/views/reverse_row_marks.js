@@ -44,7 +44,7 @@ export function addRow(made, at, meta, now) {
   addLoss(made, loss, {
     ...{ y: at.grade.y, value: row.delta, name: meta.map_words.loss, big: at.big, narrow, wide },
     ...(Math.abs(change) > 5e-3 && { before: own.delta, change: signed(change) }),
-    ...(due !== null && { due, dueSaid: Math.abs(change) > 5e-3 ? '' : signed(due) }),
+    ...(due !== null && { due, dueSaid: signed(due) }),
     paint,
   });
 }
@@ -190,9 +190,10 @@ function addBars(made, at, meta, { step, paint, row, changed, wide }) {
   made.add('delta area', 'area', [left, line - 0.6 * em, room, 1.2 * em], {
     ...{ datum: { tensor: 'delta' }, tip: `delta = ${minus(row.delta, 4)}` },
   });
-  made.text('delta is', [end - 0.4 * em, line - 0.6 * em, room / 2], phase === 'grades' ? words.delta : words.level, {
-    ...{ align: 'right', bold: true, size: narrow ? em : 1.2 * em },
-  });
+  if (!areas || Math.abs(row.delta - own.delta) < 5e-3)
+    made.text('delta is', [end - 0.4 * em, line - 0.6 * em, room / 2], phase === 'grades' ? words.delta : words.level, {
+      ...{ align: 'right', bold: true, size: narrow ? em : 1.2 * em },
+    });
   if (guided() || phase === 'share') return;
   const within = (/** @type {number} */ one) => (one < 0 ? `(${minus(one)})` : minus(one)),
     terms = own.keys.map((_, k) => `${row.P[k].toFixed(4)} × ${within(row.dP[k])}`),
