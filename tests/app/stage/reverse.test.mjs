@@ -8,7 +8,10 @@ import { raised } from '../../../app/stage/views/reverse_rule.js';
 const sum = row => row.reduce((a, b) => a + b, 0),
   near = (a, b, by = 1e-12) => assert.ok(Math.abs(a - b) < by, `${a} is not ${b}`),
   mean = ({ P, dP }) => sum(P.map((p, n) => p * dP[n]));
-const random = (seed => () => (seed = (seed * 48271) % 2147483647) / 2147483647)(7),
+const random = (
+    seed => () =>
+      (seed = (seed * 48271) % 2147483647) / 2147483647
+  )(7),
   rowOf = (keys, known = keys) => {
     const scores = Array.from({ length: keys }, () => 4 * random() - 2),
       all = sum(scores.map(Math.exp)),
