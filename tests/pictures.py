@@ -19,7 +19,7 @@ from app.course import stops  # noqa: E402
 
 SHARED, FILM = ROOT / "app" / "stage" / "site" / "shared", ROOT / "app" / "race.gif"
 SIZE, FILM_SIZE = {"width": 1200, "height": 630}, {"width": 960, "height": 540}
-STEPS = {"levels": 7, "tiles": 4, "one_pass": 5, "backward": 10, "as_written": 5, "how_fast": 8}  # else the second one
+STEPS = {"levels": 7, "tiles": 4, "one_pass": 5, "backward": 9, "as_written": 5, "how_fast": 8}  # else the second one
 FRAMES, PAUSE = 80, 250  # of the film, and ms between two
 MOST = 4_000_000  # bytes of the film
 CLOSED = "sessionStorage.setItem('warpglass-guide', 'closed')"

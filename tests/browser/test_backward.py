@@ -46,32 +46,34 @@ def test_the_picture_the_sums_and_the_check_show_the_numbers_of_the_run(visit):
     assert "Choose a number between -1 and 1, not 0." in check.get_by_role("alert").inner_text()
 
 
-def test_a_number_of_a_row_moves_its_average(visit):
+def test_a_score_moves_its_weight_and_the_loss(visit):
     page = visit("/backward?stop=backward&backend=cpu")
-    view = next(view for view in open_page(f"{LINK}&causal=true").stage.views if view["id"] == "reverse")
+    view = next(view for view in open_page(f"{LINK}&causal=true&seed=1711").stage.views if view["id"] == "reverse")
     row, phases = view["meta"]["row"], view["meta"]["phases"]
-    assert count(page) == len(phases) == 15
-    go_to(page, phases.index("weight_gradients"))
+    assert count(page) == len(phases) == 11
+    go_to(page, phases.index("values"))
     assert hover(page, "In reverse", tensor="dP").endswith("dP = dO Vᵀ")
-    go_to(page, phases.index("weights"))
-    assert hover(page, "In reverse", tensor="P", key=1) == f"key 1: P = {row['P'][1]:.4f}"
     said = page.locator(".wg .narration .sentence")
-    grip = page.get_by_role("slider", name="dP of key 1")
+    grip = page.get_by_role("slider", name="score of key 1")
     expect(grip).to_be_hidden()
     go_to(page, phases.index("hand"))
+    assert hover(page, "In reverse", tensor="P", key=1) == f"key 1: P = {row['P'][1]:.4f}"
     grip.focus()
-    for _ in range(5):
-        grip.press("PageUp")
-    mean = row["delta"] + row["P"][1] * 5
-    expect(said).to_contain_text(f"delta is {mean:.2f}".replace("-", "−"))
+    grip.press("ArrowDown")
+    more = row["P"][1] * (np.exp(-0.1) - 1)
+    change = (row["delta"] + more * row["dP"][1]) / (1 + more) - row["delta"]
+    assert abs(change + 0.1 * row["dS"][1]) < 0.01
+    expect(said).to_have_text(f"The loss moves by {change:+.2f}, as dS says.")
+    for _ in range(2):
+        grip.press("PageDown")
+    expect(said).to_have_text("After a long way, the loss bends away from dS.")
     box = grip.bounding_box()
     middle = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
     page.mouse.move(*middle)
     page.mouse.down()
-    page.mouse.move(middle[0], middle[1] + 40)
+    page.mouse.move(middle[0], middle[1] - 30)
     page.mouse.up()
-    expect(said).to_contain_text("The level follows")
-    assert float(grip.get_attribute("aria-valuenow")) < row["dP"][1] + 5 - 0.5
+    assert float(grip.get_attribute("aria-valuenow")) > row["S"][1] - 1.1 + 0.3
     page.get_by_role("button", name="Back to the run").click()
-    expect(said).not_to_contain_text("The level follows")
-    assert float(grip.get_attribute("aria-valuenow")) == round(row["dP"][1], 1)
+    expect(said).not_to_contain_text("away from dS")
+    assert float(grip.get_attribute("aria-valuenow")) == round(row["S"][1], 1)

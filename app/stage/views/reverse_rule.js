@@ -1,25 +1,24 @@
-// What a change of a number does to its row. It needs no document, so its tests can use it.
+// What a change of a score does to its row and to the loss. It needs no document, so its tests can use it.
 
 /**
- * The weights of a row once one score has grown: the row still adds up to what it was.
- * @param {number[]} weights
- * @param {number} grown
- * @param {number} by
- * @returns {number[]}
+ * @typedef {object} Row the numbers of a query
+ * @property {number[]} S @property {number[]} P @property {number[]} dP @property {number[]} dS
+ * @property {number} delta the average of dP by P over all keys, and so the query's part of the loss O · dO
  */
-export function share(weights, grown, by) {
-  const more = weights[grown] * (Math.exp(by) - 1);
-  return weights.map((weight, n) => (weight + (n === grown ? more : 0)) / (1 + more));
-}
 
 /**
- * A row of dS = P (dP - delta) once the dP of a key is another one.
- * @param {{P: number[], dP: number[], delta: number}} row
+ * The row once the score of a key is larger: its weight takes from all others, so the average of dP moves.
+ * @param {Pick<Row, 'S' | 'P' | 'dP' | 'delta'>} row
  * @param {number} key
- * @param {number} value
+ * @param {number} by
+ * @returns {Row}
  */
-export function moved({ P, dP, delta }, key, value) {
-  const after = dP.map((one, n) => (n === key ? value : one)),
-    mean = delta + P[key] * (value - dP[key]);
-  return { P, dP: after, delta: mean, dS: after.map((one, n) => P[n] * (one - mean)) };
+export function raised({ S, P, dP, delta }, key, by) {
+  const more = P[key] * (Math.exp(by) - 1),
+    mean = (delta + more * dP[key]) / (1 + more),
+    weights = P.map((weight, n) => (weight + (n === key ? more : 0)) / (1 + more));
+  return {
+    S: S.map((score, n) => score + (n === key ? by : 0)),
+    ...{ P: weights, dP, delta: mean, dS: weights.map((weight, n) => weight * (dP[n] - mean)) },
+  };
 }

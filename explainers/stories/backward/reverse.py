@@ -1,5 +1,5 @@
-"""The picture `reverse`. First a row of the run with numbers: S, P, dP, their average delta, and dS. Then the map of a
-tile's products, one a step, and the tiles of the block's loop."""
+"""The picture `reverse`: the map of a tile's products with the loss at its end, the price of P, a row of the run with
+numbers from dP to dS, and the tiles of the block's loop."""
 
 from functools import cache
 from typing import TypedDict
@@ -17,26 +17,23 @@ from kernels.recordings import tables
 from kernels.run.results import Run
 
 WORDS = Words.of(str(__package__), "reverse.toml")
-ROW = {  # phase of the row -> the parts that it makes
-    "forward": (),
-    "kept": (),
-    "weights": ("S", "P"),
-    "price": (),
-    "share": (),
-    "grades": ("dP",),
-    "mean": ("delta",),
-    "hand": ("dS",),
-}
-MADE = {  # phase of the map -> the parts that it makes
+MADE = {  # phase -> the parts that it makes
+    "map": (),
+    "error": ("dO",),
+    "kept": ("LSE",),
     "again": ("S", "P"),
-    "values": ("dV",),
-    "weight_gradients": ("dP", "delta", "dS"),
-    "queries": ("dQ",),
-    "keys": ("dK",),
+    "price": (),
+    "values": ("dV", "dP"),
+    "grades": ("delta",),
+    "share": (),
+    "hand": ("dS",),
+    "gradients": ("dQ", "dK"),
+    "next": (),
 }
-PHASES = (*ROW, "map", *MADE, "next")
+PHASES = (*MADE,)
+MODELLED = ("share", "hand")  # the numbers under a hand
 PRODUCTS = {name: n for n, name in enumerate(("S", "dV", "dP", "dQ", "dK"), 1)}  # in the order of the steps
-ALL_MADE = [part for parts in MADE.values() for part in parts]
+ALL_MADE = [part for parts in MADE.values() for part in parts if part not in ("dO", "LSE")]
 FEW = range(3, 6)  # keys of a row whose average can be seen
 READS: dict[str, tuple[str, ...]] = {product.made: product.reads for product in gradients.PRODUCTS}
 READS |= {"O": ("P", "V"), "P": ("S", "LSE"), "delta": ("dO", "O"), "dS": ("P", "dP", "delta")}
@@ -54,7 +51,7 @@ class Part(TypedDict):
     """A matrix of the map.
 
     said: its name in words. product: its number among the products of the backward, or 0.
-    reads: its inputs. made: the step that makes it, or -1 if the map begins with it.
+    reads: its inputs. made: the step that makes or first shows it, or -1 if the forward has it.
     """
 
     said: str
@@ -96,7 +93,8 @@ class ReverseMeta(TypedDict):
     phases: the name of each step. made: at each step, the parts of the map.
     row: the numbers with bars. row_words: next to them. hand: the words under a hand. {name} stands for a value.
     spans: the queries of all tiles of the keys. loop_words: next to them.
-    sizes: P and LSE of all queries of a long text, in bytes, as words. price: for the step `price`, or None.
+    map_words: on the map. sizes: P and LSE of all queries of a long text, in bytes, as words.
+    price: for the step `price`, or None.
     provenances: the source of each step. None: the page's, the run.
     short: part -> its formula. below: the sources of the numbers.
     """
@@ -107,6 +105,7 @@ class ReverseMeta(TypedDict):
     made: list[list[str]]
     row: Numbers
     row_words: dict[str, str]
+    map_words: dict[str, str]
     spans: list[str]
     loop_words: dict[str, str]
     sizes: dict[str, str]
@@ -125,27 +124,29 @@ def views(run: Run, walk: Walk) -> list[stage.View]:
     price = priced()
     phases = [phase for phase in PHASES if (phase != "price" or price) and (phase != "next" or len(tiles) > 1)]
     lines = {part: row["lines"] for row in reversed(walk.steps) for part in row["made"] if not row["whole"]}
-    of = ROW | MADE
     rows: list[Row] = [
-        {"phase": p, "tile": -1, "lines": {at: n for part in of.get(p, ()) for at, n in lines.get(part, {}).items()}}
+        {"phase": p, "tile": -1, "lines": {at: n for part in MADE[p] for at, n in lines.get(part, {}).items()}}
         for p in phases
     ]
     row = _row(run, walk.head, tiles[0])
     names: Row = {"query": row["query"], "count": len(row["keys"]), "tokens": f"{LONG:,}", "bits": 8 * ITEM}
     own = _price(price) if price else None
+    words = WORDS.table("hand")
+    said = {p: words["modelled"] for p in MODELLED} | ({"price": own["said"]} if own else {})
     meta: ReverseMeta = {
-        "frames": WORDS.frames(rows, {"price": price}),
+        "frames": WORDS.frames(rows, {"price": price, "sizes": SIZES}),
         "parts": _parts(phases),
         "phases": phases,
-        "made": [[*MADE.get(phase, ())] for phase in phases],
+        "made": [[*MADE[phase]] for phase in phases],
         "row": row,
         "row_words": WORDS.table("row"),
+        "map_words": WORDS.table("map"),
         "spans": _spans(walk, tiles[0]),
         "loop_words": WORDS.table("loop"),
         "sizes": {part: SIZES[part] for part in ("P", "LSE")},
         "price": own,
-        "provenances": [{"label": "modelled", "said": own["said"]} if own and p == "price" else None for p in phases],
-        "hand": WORDS.table("hand"),
+        "provenances": [{"label": "modelled", "said": said[p]} if p in said else None for p in phases],
+        "hand": words,
         "short": WORDS.table("short"),
         "below": {scene: said.format(**names) for scene, said in WORDS.table("below").items()},
     }
@@ -169,7 +170,8 @@ def _tiles(walk: Walk) -> list[Row]:
 
 
 def _parts(phases: list[str]) -> dict[str, Part]:
-    first = {part: phases.index(phase) for phase, parts in MADE.items() for part in parts if part not in ("S", "P")}
+    shown = [(part, n) for n, phase in enumerate(phases) for part in MADE[phase] if part not in ("S", "P")]
+    first = dict(shown)
     return {
         part: {
             "said": said,

@@ -67,7 +67,9 @@ class Backward(Story[Request]):
         backwards = reverse.views(run, made)
         if backwards:
             data |= {"view": backwards[0].id, "at": reverse.steps_of(backwards[0])}
-            data["at"] |= {"products": data["at"]["map"], "next": data["at"].get("next", data["at"]["keys"])}
+            at = data["at"]
+            last = at["gradients"]
+            at |= {"products": at["map"], "weights": at["again"], "keys": last, "next": at.get("next", last)}
         frames = WORDS.frames(made.steps, data)
         summary, tone = runner.broken(run)
         return stage.of_request(

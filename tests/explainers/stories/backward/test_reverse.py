@@ -12,13 +12,13 @@ from explainers.stories.backward.story import STORY
 from kernels.catalog import current
 from kernels.core.request import Request
 
-KERNEL = "backward_3_one_loop"  # the one of the stop
+KERNEL, SEED = "backward_3_one_loop", 1711  # of the stop
 
 
 @cache
 def made(name=KERNEL):
     spec = current().kernels[name]
-    problem = spec.problem_type(seq_len=96, num_heads=1, causal=True)
+    problem = spec.problem_type(seq_len=96, num_heads=1, causal=True, seed=SEED)
     run = running.run(Request(spec, problem, tuple(spec.settings_for(problem).items())))
     (view,) = reverse.views(run, walk.walk(run))
     return run, view
@@ -40,11 +40,9 @@ def test_the_numbers_of_a_row_are_right_by_hand():
     p, dp, ds = (np.array(row[part], dtype=np.float64) for part in ("P", "dP", "dS"))
     less = np.round(dp, 2) - np.round(row["delta"], 2)  # as shown
     assert [*np.round(np.round(p, 4) * less, 2)] == [*np.round(ds, 2)]
-    for digits in (3, 4):  # on a phone, and else
-        assert np.round(np.round(p, digits) @ np.round(dp, 2), 2) == np.round(row["delta"], 2)
-    s = np.round(row["S"], 2)
-    assert [*np.round(np.exp(s - np.round(row["LSE"], 2)), 2)] == [*np.round(p, 2)]
-    assert np.round(p, 2).sum() == pytest.approx(1)
+    assert np.round(np.round(p, 4) @ np.round(dp, 2), 2) == np.round(row["delta"], 2)
+    assert np.round(p, 2).sum() == pytest.approx(1) and np.round(ds, 2).sum() == pytest.approx(0)
+    assert dp.min() > 0  # a loss above zero
 
 
 def test_a_row_of_many_keys_says_so():
@@ -59,20 +57,21 @@ def test_a_row_of_many_keys_says_so():
 def test_a_part_of_the_map_is_made_once_after_its_inputs():
     _, view = made()
     parts, steps = view.meta["parts"], view.meta["made"]
-    assert [part for made_now in steps for part in made_now] == reverse.ALL_MADE
+    shown = [part for made_now in steps for part in made_now]
+    assert [part for part in shown if part not in ("dO", "LSE")] == reverse.ALL_MADE
     for step, part in [(step, part) for step, made_now in enumerate(steps) for part in made_now]:
         assert parts[part]["made"] == (-1 if part in ("S", "P") else step)
         assert all(parts[read]["made"] <= step for read in parts[part]["reads"])
-    assert [part for part, of in parts.items() if of["made"] < 0] == ["Q", "K", "V", "S", "P", "O", "LSE", "dO"]
+    assert [part for part, of in parts.items() if of["made"] < 0] == ["Q", "K", "V", "S", "P", "O"]
 
 
 def test_there_are_few_steps_each_with_a_short_headline_and_the_lines_that_make_its_part():
     _, view = made()
     frames, phases = view.meta["frames"], view.meta["phases"]
-    assert len(frames) == len(phases) == 15
+    assert len(frames) == len(phases) == 11
     for frame, phase in zip(frames, phases):
         assert len(frame["head"].split()) <= 12
-        assert bool(frame["lines"]) == bool((reverse.ROW | reverse.MADE).get(phase))
+        assert bool(frame["lines"]) == bool({*reverse.MADE[phase]} - {"dO", "LSE"})
 
 
 def test_making_the_weights_again_costs_less_than_keeping_them():
@@ -90,7 +89,7 @@ def test_the_sizes_of_the_first_steps_are_the_bytes_of_a_head():
     assert "16,384 queries" in meta["below"]["sizes"] and f"Query {meta['row']['query']} " in meta["below"]["row"]
     assert "537 MB" in meta["price"]["words"]["keep"]
     labels = {phase: of["label"] for phase, of in zip(meta["phases"], meta["provenances"]) if of}
-    assert labels == {"price": "modelled"}
+    assert labels == {"price": "modelled", "share": "modelled", "hand": "modelled"}
 
 
 def test_a_question_has_the_sizes_of_the_picture():
@@ -101,11 +100,11 @@ def test_a_question_has_the_sizes_of_the_picture():
     assert not any("bytes" in text for text in said.values())
 
 
-def test_a_row_shares_its_weight_before_delta_comes_and_products_have_numbers():
+def test_the_map_comes_before_a_row_and_products_have_numbers():
     _, view = made()
     phases, parts = view.meta["phases"], view.meta["parts"]
-    row = ["share", "grades", "mean", "hand", "map"]
-    assert phases[phases.index("share") :][: len(row)] == row
+    row = ["values", "grades", "share", "hand", "gradients"]
+    assert phases[0] == "map" and phases[phases.index("values") :][: len(row)] == row
     numbered = {of["product"]: part for part, of in parts.items() if of["product"]}
     assert [numbered[n] for n in (1, 2, 3, 4, 5)] == [p for p in reverse.ALL_MADE if p in numbered.values()]
     assert {*numbered.values()} == {product.made for product in gradients.PRODUCTS}
@@ -119,16 +118,16 @@ def test_the_block_walks_over_the_queries_of_all_tiles():
 def test_no_text_before_an_answer_has_it():
     run, view = made()
     asked = {question.id: question for question in STORY.stage(run.request, running).questions}
-    assert [*asked] == ["recomputed", "products", "registers"]
+    assert [*asked] == ["products", "recomputed", "registers"]
     frames = view.meta["frames"]
     before = {id: " ".join(f["head"] + f["sentence"] for f in frames[: q.step + 1]) for id, q in asked.items()}
     assert "exp(S -" not in before["recomputed"] and "exp(S −" not in before["recomputed"]
     assert "five" not in before["products"].lower() and "fifth" not in before["products"]
     assert "stay" not in before["registers"] and "registers" not in before["registers"]
     after = {id: view.meta["phases"][question.step + 1] for id, question in asked.items()}
-    assert after == {"recomputed": "weights", "products": "again", "registers": "next"}
+    assert after == {"products": "error", "recomputed": "again", "registers": "next"}
     shows = {id: view.meta["phases"][q.shows["to"]] for id, q in asked.items() if q.shows}
-    assert shows == {"recomputed": "weights", "registers": "next"}
+    assert shows == {"recomputed": "again", "registers": "next"}
 
 
 @pytest.mark.parametrize("name", ["backward_1_recompute", "backward_6_overlap"])
