@@ -79,11 +79,14 @@ export default function (host, { meta }, context) {
       found = record() || null,
       rows = number(Math.ceil(chosen.tokens / chosen.height)),
       told = holds(clock.step),
-      kept = held(chosen.tokens, job);
+      kept = held(chosen.tokens, job),
+      none = fill(chosen.height === meta.height ? 'none' : 'none_height', {
+        ...{ tokens: number(chosen.tokens), height: chosen.height },
+      });
     const side = (
       /** @type {import('./race_rule.js').Moved[][]} */ stages,
       /** @type {boolean} */ masks,
-      /** @type {string[]} */ lines,
+      /** @type {number | undefined} */ ms,
     ) => {
       const all = total(stages),
         bytes = Math.min(whole * share, all),
@@ -93,40 +96,30 @@ export default function (host, { meta }, context) {
         again = masks ? `up to ${rows}` : rows,
         reads = done
           ? fill(rows === '1' ? 'once' : 'again', { again })
-          : fill('row', { row: number(place.row + 1), again: rows });
+          : fill('row', { row: number(place.row + 1), again: rows }),
+        time = ms ? `${three(ms)} ms` : '';
       return {
         ...{ bytes, all, held: stages.length > 1 ? kept.store : kept.keep },
         ...state,
         ...place,
         done,
-        lines: [told ? `*${amount(all)} asked` : `~${reads}`, ...lines],
-        brief: lines.length > 1 ? lines.slice(0, 1) : [`~${reads}`],
+        lines: told
+          ? [fill('asked', { bytes: amount(all) }), time ? `*${time}, ${meta.where}` : none]
+          : [done && rows !== '1' ? fill('bands', { again }) : reads],
+        brief: [told && time ? `*${time}` : reads],
       };
     };
-    const [left, right] = told
-      ? found
-        ? [[`*${three(found.unfused)} ms`], [`*${three(found.flash)} ms`, `~${meta.where}`]]
-        : [
-            [],
-            [
-              `~${fill(chosen.height === meta.height ? 'none' : 'none_height', { tokens: number(chosen.tokens), height: chosen.height })}`,
-            ],
-          ]
-      : [[], []];
     return {
       ...{ parts, first: begin, full: 2 ** full.value, held: told, once: kept.keep.K },
       says: told
         ? (/** @type {number} */ bytes) => /** @type {[string, string]} */ ([three(bytes / 1e9), 'GB'])
         : inGB(whole),
-      sides: [
-        side(store, false, [...left, ...(left.length ? [`~${words.bits}`] : [])]),
-        side(keep, chosen.causal, right),
-      ],
+      sides: [side(store, false, found?.unfused), side(keep, chosen.causal, found?.flash)],
       words: {
         ...words,
         heads: fill(told ? 'held' : 'heads', { heads: job.batch * job.heads, tokens: number(chosen.tokens) }),
         first: fill('first', { tokens: number(begin) }),
-        left: fill('left', { tokens: number(chosen.tokens) }),
+        square_of: fill('square_of', { tokens: number(chosen.tokens) }),
         keeps: fill('keeps', { height: chosen.height }),
       },
     };

@@ -26,6 +26,7 @@ const TRIPS = [
   ['O', true, 2, 0],
 ];
 const ROUNDS = 6; // trips that are seen of a stage
+const LEG = 0.35; // of the size of text: a chip's leg
 
 /** @param {{width: number, height: number, em: number}} size */
 export function raceLayout({ width, height, em }) {
@@ -39,29 +40,24 @@ export function raceLayout({ width, height, em }) {
       : { x: 11.5 * em, w: width - 21.5 * em, y: 1.6 * em, h: 1.7 * em, pitch: 2.2 * em },
     top = bar.y + bar.pitch + bar.h + 0.7 * em,
     room = Math.max((narrow ? 25 : 19) * em, height - top),
-    strip = 1.45 * em,
+    strip = 1.6 * em, // the thickness of Q, K, V and O
     corner = 2 * (strip + GAP), // from the strips' outer edge to the square
     sheet = 0.9 * strip, // P lies on S, a little to the right and down
-    title = 2 * em,
-    named = 4.6 * em, // a column with room for its name
-    trip = Math.min(1.6 * em, (half - 2 * em) / TRIPS.length, (room - 5 * em) / TRIPS.length),
-    road = narrow ? 2.6 * em : 3.4 * em, // from memory to chip
-    below = { chip: [trip * TRIPS.length, narrow ? 2.6 * em : 3.4 * em], words: narrow ? 3.6 * em : 0.6 * em },
-    beside = { chip: [Math.min(8 * em, 0.16 * half + 3 * em), trip * TRIPS.length] },
-    across = (/** @type {number} */ column) => half - 2 * pad - 2 * (column + GAP) - sheet,
+    title = narrow ? 2 * em : 0.8 * em,
+    [before, behind] = narrow ? [pad, pad] : [6.6 * em, 2.6 * em], // of the strips: the memory's name, and the output's
+    across = half - before - behind - 2 * (strip + GAP) - sheet,
     down = room - title - corner - sheet - 0.8 * em,
-    lower = down - road - below.chip[1] - 0.9 * em - below.words,
-    left = road + Math.max(beside.chip[0], 11 * em),
-    under = Math.min(across(named), lower) > Math.min(across(named) - left, down) || narrow, // the chip's place
-    deep = under ? lower : down,
-    taken = under ? 0 : left,
-    column = across(named) - taken >= Math.min(deep, 9 * em) ? named : 1.8 * em,
-    side = Math.max(4 * em, Math.min(across(column) - taken, deep)),
-    memory = [half - taken, title + corner + side + sheet + 0.8 * em];
+    road = narrow ? 3 * em : 3.8 * em, // from memory to chip
+    beside = 14 * em, // a chip that stands there
+    deep = narrow ? 5.2 * em : 4.8 * em, // one below
+    [lower, aside] = [Math.min(across, down - road - deep - 0.6 * em), Math.min(across - road - beside, down)],
+    below = narrow || lower >= aside, // the chip's place
+    side = Math.max(4 * em, below ? lower : aside),
+    memory = [below ? half : half - road - beside, title + corner + side + sheet + 0.8 * em];
   return {
     ...{ width, height: top + room, em, half, between, narrow, big, bar, top, room, strip, corner, sheet, side, pad },
-    ...{ title, column, trip, road, memory, below: under, chip: under ? below.chip : beside.chip },
-    free: Math.max(0, across(column) - taken - side), // of a memory
+    ...{ title, before, road, memory, below, chip: below ? [half - 0.8 * em, deep] : [beside, memory[1] - 0.8 * em] },
+    free: Math.max(0, across - side - (below ? 0 : road + beside)), // of a memory
   };
 }
 
@@ -121,13 +117,13 @@ export function raceMarks(at, now, paint) {
 export function askingMarks(at, { asked, mixed, parts, words, says }, paint) {
   const made = new Marks(at.em),
     { em, width, height } = at,
-    narrow = width < 62 * em, // the names stand below
+    narrow = width < 54 * em, // the names stand below
     count = words.length,
-    text = narrow ? em : 1.25 * em, // its size
+    text = narrow ? em : 1.15 * em, // its size
     box = 2 * text, // a word's height
     wide = 3.4 * text, // and its width beside the square
     thin = narrow ? 1.3 * text : 1.7 * text,
-    names = narrow ? 0 : 11 * text, // beside the square, on both sides
+    names = narrow ? 0 : 10.2 * text, // beside the square, on both sides
     legend = narrow ? 3 * 1.8 * text : 0,
     corner = box + thin + 2 * GAP,
     across = width - 2 * names - 2 * (wide + GAP) - (narrow ? 0 : 3 * text),
@@ -164,8 +160,8 @@ export function askingMarks(at, { asked, mixed, parts, words, says }, paint) {
     word('K', n, [along, y - corner, cell - 2, box], heard ? 1 : 0.7);
     made.rect(`V ${n}`, [along, y - thin - GAP, cell - 2, thin], { fill: COLOURS.V, alpha: heard ? 1 : 0.7 });
     word('Q', n, [x - wide - GAP, down, wide, cell - 2], asked >= 1 ? (n === mixes ? 1 : 0.7) : n === row ? 1 : 0.7);
-    const whole = n === mixes && mixed >= 1;
-    word('O', n, [x + side + GAP - 2, down, wide, cell - 2], whole ? 1 : PALE, whole);
+    const mixedIn = n === mixes && mixed >= 1;
+    word('O', n, [x + side + GAP - 2, down, wide, cell - 2], mixedIn ? 1 : PALE, mixedIn);
     for (let k = 0; k < count; k++)
       made.rect(`S ${n} ${k}`, [x + k * cell, down, cell - 2, cell - 2], {
         ...{ fill: COLOURS[n === mixes && k < mixed * count ? 'P' : 'S'] },
@@ -173,9 +169,9 @@ export function askingMarks(at, { asked, mixed, parts, words, says }, paint) {
       });
   }
   const weighs = [x, y + mixes * cell, side - 2, cell - 2];
-  if (mixed >= 1) made.rect('row', weighs, { stroke: paint.text, width: 2.5 });
   made.text('example', [x + side / 2, y + side + 1.4 * text], says, { size: text, bold: true, align: 'center' });
-  const row0 = [x, y + Math.max(0, count - 2) * cell, side, cell - 2];
+  const framed = () => mixed >= 1 && made.rect('row', weighs, { stroke: paint.text, width: 2.5 });
+  const row0 = [x, y + Math.max(0, count - 2) * cell, side - 2, cell - 2];
   if (!narrow) {
     // each name beside or on its part
     const name = (/** @type {string} */ tensor, /** @type {number} */ up, right = true) => {
@@ -187,21 +183,29 @@ export function askingMarks(at, { asked, mixed, parts, words, says }, paint) {
       });
       made.text(`means ${tensor}`, [from, up + 1.4 * text, names], means, { size: text, align });
     };
+    const whole = (/** @type {string} */ tensor, /** @type {number[]} */ [left, up, w, h]) => {
+      const tall = tensor === 'S' ? thin : h;
+      made.rect(`whole ${tensor}`, [left, up + (h - tall) / 2, w, tall], { fill: COLOURS[tensor] });
+      said(`name ${tensor}`, [left, up, w, h], `${tensor} ${parts[tensor]}`);
+    };
     const level = y + (mixes + 0.5) * cell - 0.25 * text;
     name('K', y - corner + 0.45 * box);
     name('Q', level, false);
     name('O', level);
-    said('name S', row0, `S ${parts.S}`, '#fff', asked >= 1 ? 1 : 0);
-    said('name P', weighs, `P ${parts.P}`, '#fff', mixed >= 1 ? 1 : 0);
-    said('name V', [x, y - thin - GAP, side, thin], `V ${parts.V}`);
+    if (asked >= 1) whole('S', row0);
+    if (mixed >= 1) whole('P', weighs);
+    whole('V', [x, y - thin - GAP, side - 2, thin]);
+    framed();
     return made.list;
   }
+  framed();
   for (const [tensor, rect] of /** @type {[string, number[]][]} */ ([
     ['S', row0],
     ['P', weighs],
     ['V', [x, y - thin - GAP, side, thin]],
   ]))
-    if (tensor === 'V' || (tensor === 'S' ? asked : mixed) >= 1) said(`letter ${tensor}`, rect, tensor);
+    if (tensor === 'V' || (tensor === 'S' ? asked : mixed) >= 1)
+      said(`letter ${tensor}`, [rect[0] + rect[2] - cell, rect[1], cell, rect[3]], tensor);
   ['Q', 'K', 'S', 'P', 'V', 'O'].forEach((tensor, n) => {
     const up = y + side + 2.6 * text + (n % 3) * 1.8 * text,
       along = (Math.floor(n / 3) * width) / 2,
@@ -267,16 +271,16 @@ function addBar(made, at, now, side, n, paint) {
 /** Where a way's memory and its parts are. @type {(at: Layout, now: Now, n: number) => any} */
 function placesOf(at, now, n) {
   const left = n * (at.half + at.between),
-    column = left + at.pad + at.free / 2;
+    column = left + at.before + at.free / 2;
   return {
     ...{ left, column, scale: at.side / Math.max(LEAST, now.drawn) },
-    ...{ x: column + at.column + GAP, y: at.top + at.title + at.corner }, // the square's corner
+    ...{ x: column + at.strip + GAP, y: at.top + at.title + at.corner }, // the square's corner
   };
 }
 
 /** What a way has in memory, and the tile on its way. @type {typeof addBar} */
 function addMemory(made, at, now, side, n, paint) {
-  const { strip, em, corner, sheet, column } = at,
+  const { strip, em, corner, sheet, narrow } = at,
     { left, column: from, scale, x, y } = placesOf(at, now, n),
     size = now.drawn * scale,
     stores = n === 0,
@@ -289,25 +293,27 @@ function addMemory(made, at, now, side, n, paint) {
     key = side.key * scale,
     outs = x + size + (stores ? sheet : 0) + GAP; // of O
   made.rect(`memory ${n}`, [left, at.top, ...at.memory], { fill: paint.panel, stroke: paint.border, width: 1.5 });
-  made.text(`title ${n}`, [left + 0.7 * em, at.top + 1.5 * em], stores ? now.words.left : now.words.right, {
-    ...{ bold: true, size: at.narrow ? em : 1.1 * em },
-  });
+  const holds = stores ? now.words.square_of : now.words.none_kept;
+  if (narrow)
+    made.text(`title ${n}`, [left + 0.6 * em, at.top + 1.4 * em], `${now.words.memory_of}: ${holds}`, { bold: true });
+  else {
+    made.text(`title ${n}`, [left + 0.9 * em, at.top + 2.1 * em], now.words.memory_of, { bold: true, size: 1.3 * em });
+    made.text(`holds ${n}`, [left + 0.9 * em, at.top + 3.8 * em, from - left - 1.2 * em + strip], holds);
+  }
+  const short = (/** @type {string} */ tensor) => now.parts[tensor].split(':')[0];
   const bar = (/** @type {string} */ tensor, /** @type {number[]} */ rect, alpha = 1) =>
     made.add(`strip ${n} ${tensor} ${alpha}`, 'strip', rect, {
-      ...{
-        fill: COLOURS[tensor],
-        alpha,
-        em,
-        tensor,
-        text: now.parts[tensor].split(':')[0],
-        upright: 'QO'.includes(tensor),
-      },
+      ...{ fill: COLOURS[tensor], alpha, em, tensor, text: 'KV'.includes(tensor) ? short(tensor) : '' },
     });
   bar('K', [x, y - corner, size, strip]);
   bar('V', [x, y - strip - GAP, size, strip]);
-  bar('Q', [from, y, column, size]);
-  bar('O', [outs, y, column, size], PALE);
-  bar('O', [outs, y, column, turn >= 2 ? rows : 0]);
+  bar('Q', [from, y, strip, size]);
+  bar('O', [outs, y, strip, size], PALE);
+  bar('O', [outs, y, strip, turn >= 2 ? rows : 0]);
+  if (!narrow) {
+    made.text(`named ${n} Q`, [from + strip, y + size + 1.2 * em], short('Q'), { align: 'right' });
+    made.text(`named ${n} O`, [outs, y + size + 1.2 * em], short('O'));
+  }
   const cell = now.drawn > 1.1 * now.first ? now.first * scale : 0; // the square of the first length
   if (!stores) {
     made.add('empty', 'empty', [x, y, size, size], {
@@ -325,7 +331,7 @@ function addMemory(made, at, now, side, n, paint) {
   ])) {
     if (!stores || (tensor === 'P' && turn === 0)) continue;
     made.add(`ink ${tensor}`, 'ink', [x + offset, y + offset, size, size], {
-      ...{ tensor, fill: COLOURS[tensor], text: now.parts[tensor].split(':')[0], em, light: paint.background, band },
+      ...{ tensor, fill: COLOURS[tensor], text: short(tensor), em, light: paint.background, band },
       ...{ rows: all ? size : rows, key: all ? 0 : key, covered: tensor === 'S' && turn > 0 ? sheet : 0 },
       ...{ causal: now.causal, step: TILE_KEYS * scale, cell: tensor === 'S' && turn > 0 ? 0 : cell },
     });
@@ -352,75 +358,83 @@ function addMemory(made, at, now, side, n, paint) {
     const rect = {
       K: [x + along, y - corner, wide, strip],
       V: [x + along, y - strip - GAP, wide, strip],
-      Q: [from, y + up, column, tall],
-      O: [outs, y + up, column, tall],
+      Q: [from, y + up, strip, tall],
+      O: [outs, y + up, strip, tall],
     };
     framed(`meets ${n} ${tensor}`, rect[/** @type {'K'} */ (tensor)]);
   }
   framed(`tile ${n}`, [x + shift + along, y + shift + up, wide, tall], COLOURS[stores && turn > 0 ? 'P' : 'S']);
 }
 
-/** A chip, the trips between it and memory, and what it does. @type {typeof addBar} */
+/** A chip with its tiles, what it does, and the trips between it and memory. @type {typeof addBar} */
 function addChip(made, at, now, side, n, paint) {
-  const { em, narrow, below, trip, road } = at,
+  const { em, narrow, below, road } = at,
     { left } = placesOf(at, now, n),
     stores = n === 0,
     turn = stores ? side.stage : 3,
     [wide, tall] = at.chip,
     [memoryWide, memoryTall] = at.memory,
-    x = below ? left + (narrow ? (at.half - wide) / 2 : at.pad) : left + memoryWide + road,
-    y = below ? at.top + memoryTall + road : at.top + 0.5 * em,
-    gap = 0.45 * em; // to memory and to the chip's legs
+    x = below ? left + (at.half - wide) / 2 : left + memoryWide + road,
+    y = below ? at.top + memoryTall + road : at.top + 0.4 * em,
+    pitch = (below ? wide : tall) / TRIPS.length,
+    thick = Math.min(2 * em, 0.9 * pitch),
+    gap = 0.3 * em, // to memory, and to the chip's legs
+    long = road - 2 * gap - LEG * em;
   TRIPS.forEach(([tensor, back, ...stages], slot) => {
     const stage = stages[n];
     if (stage === undefined || (stage > side.stage && !side.done)) return;
     const goes = !side.done && stage === side.stage,
-      thick = 0.86 * trip,
-      at0 = slot * trip + (trip - thick) / 2;
+      middle = (slot + 0.5) * pitch - thick / 2;
     made.add(
       `trip ${n} ${slot}`,
       'trip',
-      below
-        ? [x + at0, at.top + memoryTall + gap, thick, road - 2.2 * gap]
-        : [left + memoryWide + gap, y + at0, road - 2.2 * gap, thick],
+      below ? [x + middle, at.top + memoryTall + gap, thick, long] : [left + memoryWide + gap, y + middle, long, thick],
       {
-        ...{ fill: COLOURS[tensor], tensor, back, em, alone: paint.background },
+        ...{ fill: COLOURS[tensor], tensor, back, em, edge: paint.background },
         ...{ moving: goes ? (side.share * ROUNDS + 0.5) % 1 : null },
       },
     );
   });
-  made.add(`chip ${n}`, 'chip', [x, y, wide, tall], {
-    ...{ fill: paint.text, light: paint.background, em: 1.3 * em },
-    holds: side.done && stores ? [] : [['S'], ['S', 'P'], ['P'], ['S', 'P']][turn],
+  made.add(`chip ${n}`, 'chip', [x, y, wide, tall], { fill: paint.text, light: paint.background, em });
+  const holds = side.done && stores ? [] : [['S'], ['S', 'P'], ['P'], ['S', 'P']][turn],
+    size = below ? (narrow ? 1.7 * em : tall - 2.2 * em) : 3.2 * em,
+    [tileX, tileY] = [x + 0.9 * em, below ? y + (tall - size) / 2 : y + em];
+  holds.forEach((tensor, k) => {
+    const rect = [tileX + k * (size + 4), tileY, size, size];
+    made.rect(`holds ${n} ${tensor}`, rect, { fill: COLOURS[tensor] });
+    made.text(`holds ${n} ${tensor} is`, [rect[0] + size / 2, tileY + size / 2 + 0.45 * em], tensor, {
+      ...{ bold: true, align: 'center', fill: '#fff', size: 1.3 * em },
+    });
   });
-  const centred = below && narrow,
-    from = centred ? left + at.half / 2 : below ? x + wide + 1.1 * em : x,
-    room = centred ? at.half : left + at.half - from,
-    does = now.words[side.done ? (stores ? 'rests' : 'kept') : ['writes', 'weighs', 'mixes', 'keeps'][turn]],
-    lines = wrapped([does, ...(narrow ? side.brief : side.lines)], room / (0.53 * em)),
-    start = below ? (narrow ? y + tall + 1.7 * em : y + 0.9 * em) : y + tall + 1.9 * em;
+  const does = now.words[side.done ? (stores ? 'rests' : 'kept') : ['writes', 'weighs', 'mixes', 'keeps'][turn]],
+    from = below
+      ? tileX + (stores && !side.done ? 2 : holds.length) * (size + 4) + (holds.length ? 0.6 * em : 0)
+      : tileX,
+    room = x + wide - 0.7 * em - from,
+    lines = wrapped([does, ...(narrow ? side.brief : side.lines)], room / (0.5 * em)),
+    pace = 1.4 * em,
+    start = below ? y + tall / 2 - ((lines.length - 1) * pace) / 2 + 0.36 * em : tileY + size + 1.8 * em;
   lines.forEach((text, row) =>
-    made.text(`line ${n} ${row}`, [from, start + 1.4 * row * em, room], text.said, {
-      ...{ bold: text.bold, align: centred ? 'center' : 'left', ...(text.small ? { size: smallText(em) } : {}) },
+    made.text(`line ${n} ${row}`, [from, start + row * pace, room], text.said, {
+      bold: text.bold,
+      ...(row ? {} : { size: 1.1 * em }),
     }),
   );
 }
 
 /**
- * Lines of at most so many letters. The first and those with a `*` are bold, those with a `~` small.
- * @type {(texts: string[], most: number) => {said: string, bold: boolean, small: boolean}[]}
+ * Lines of at most so many letters. The first and those with a `*` are bold.
+ * @type {(texts: string[], most: number) => {said: string, bold: boolean}[]}
  */
 function wrapped(texts, most) {
   return texts.filter(Boolean).flatMap((text, n) => {
-    const bold = !n || text[0] === '*',
-      small = text[0] === '~',
-      lines = [''];
-    for (const word of text.replace(/^[*~]/, '').split(' ')) {
+    const lines = [''];
+    for (const word of text.replace(/^[*]/, '').split(' ')) {
       const last = lines.length - 1;
       if (lines[last] && lines[last].length + word.length >= most) lines.push(word);
       else lines[last] = `${lines[last]} ${word}`.trim();
     }
-    return lines.map(said => ({ said, bold, small }));
+    return lines.map(said => ({ said, bold: !n || text[0] === '*' }));
   });
 }
 
@@ -503,69 +517,65 @@ function masked(g, x, y, size, fill, gap) {
 
 /** @type {import('../core/kinds.js').Kinds} */
 export const RACE_KINDS = {
-  // named in it: an upright one has its letter at its head, and its name below where it fits
-  strip(g, { rect: [x, y, w, h], fill, alpha, tensor, text, em, upright }, paint) {
+  // with its letter and its name, beside the tile's first place
+  strip(g, { rect: [x, y, w, h], fill, alpha, tensor, text, em }, paint) {
     if (w <= 0 || h <= 0) return;
     g.fillStyle = fill;
     g.fillRect(x, y, w, h);
+    if (Math.max(w, h) < 1.4 * em) return;
     g.globalAlpha = 1;
     g.fillStyle = alpha < 1 ? paint.text : '#fff';
-    g.textAlign = upright ? 'center' : 'left';
-    g.font = `600 ${em}px ${paint.font}`;
-    if (!upright) {
-      g.fillText(
-        g.measureText(`${tensor} ${text}`).width < w - 0.6 * em ? `${tensor} ${text}` : tensor,
-        x + 0.4 * em,
-        y + h / 2 + 0.36 * em,
-      );
-      return;
-    }
-    const fits = g.measureText(text).width < w - 0.3 * em && h > 3.6 * em,
-      middle = y + h / 2;
-    if (h > 1.3 * em)
-      g.fillText(tensor, x + w / 2, fits ? middle - 0.3 * em : Math.min(middle + 0.36 * em, y + 1.4 * em));
-    if (fits) g.fillText(text, x + w / 2, middle + 1.1 * em);
+    g.textAlign = text ? 'left' : 'center';
+    g.font = `600 ${1.1 * em}px ${paint.font}`;
+    const name = `${tensor} ${text}`.trim();
+    g.fillText(
+      g.measureText(name).width < w - 1.8 * em ? name : tensor,
+      text ? x + Math.min(1.4 * em, 0.3 * w) : x + w / 2,
+      y + h / 2 + 0.38 * em,
+    );
   },
   // a trip between memory and chip: an arrow, and on it a packet while it goes
-  trip(g, { rect: [x, y, w, h], fill, tensor, back, moving, em, alone }, paint) {
-    const [long, thick] = [Math.max(w, h), Math.min(w, h)],
+  trip(g, { rect: [x, y, w, h], fill, tensor, back, moving, em, edge }, paint) {
+    const down = h > w,
+      [long, thick] = down ? [h, w] : [w, h],
       middle = [x + w / 2, y + h / 2],
-      tip = Math.min(0.75 * thick, 0.5 * long);
+      way = back ? -1 : 1,
+      tip = Math.min(0.55 * thick, 0.4 * long);
     g.save();
     g.translate(...middle);
-    if (h > w) g.rotate(Math.PI / 2);
-    if (back) g.rotate(Math.PI);
-    g.globalAlpha = moving === null ? 1 : 0.3;
+    if (down) g.rotate(Math.PI / 2);
+    g.scale(way, 1);
+    g.globalAlpha = moving === null ? 1 : 0.28;
     g.fillStyle = fill;
     g.beginPath();
-    g.moveTo(-long / 2, -0.34 * thick);
-    g.lineTo(long / 2 - tip, -0.34 * thick);
-    g.lineTo(long / 2 - tip, -0.5 * thick);
-    g.lineTo(long / 2, 0);
-    g.lineTo(long / 2 - tip, 0.5 * thick);
-    g.lineTo(long / 2 - tip, 0.34 * thick);
-    g.lineTo(-long / 2, 0.34 * thick);
+    g.moveTo(-long / 2, -0.36 * thick);
+    for (const [along, off] of [
+      [long / 2 - tip, -0.36],
+      [long / 2 - tip, -0.5],
+      [long / 2, 0],
+      [long / 2 - tip, 0.5],
+      [long / 2 - tip, 0.36],
+      [-long / 2, 0.36],
+    ])
+      g.lineTo(along, off * thick);
     g.fill();
     g.restore();
+    const size = 0.72 * thick;
+    middle[down ? 1 : 0] += way * (moving === null ? -0.16 * thick : (moving - 0.5) * (long - size));
     g.globalAlpha = 1;
+    g.fillStyle = fill;
     if (moving !== null) {
-      middle[h > w ? 1 : 0] += (moving - 0.5) * (back ? -1 : 1) * (long - thick);
-      g.fillStyle = fill;
-      g.strokeStyle = alone;
-      g.lineWidth = 1.5;
+      g.strokeStyle = edge;
+      g.lineWidth = 2;
       g.beginPath();
-      g.roundRect(middle[0] - thick / 2, middle[1] - thick / 2, thick, thick, 3);
-      g.fill();
+      g.roundRect(middle[0] - size / 2, middle[1] - size / 2, size, size, 3);
       g.stroke();
+      g.fill();
     }
     g.fillStyle = '#fff';
     g.textAlign = 'center';
-    g.font = `600 ${Math.max(12, 0.85 * em)}px ${paint.font}`;
-    g.fillText(
-      tensor,
-      middle[0] - (moving === null && w > h ? (back ? -1 : 1) * 0.2 * thick : 0),
-      middle[1] + 0.32 * em,
-    );
+    g.font = `600 ${Math.max(12, Math.min(1.1 * em, 0.62 * thick))}px ${paint.font}`;
+    g.fillText(tensor, middle[0], middle[1] + 0.36 * em);
   },
   // a bar that goes on beyond its place
   off(g, { rect: [x, y, w, h], fill }) {
@@ -651,11 +661,10 @@ export const RACE_KINDS = {
     const fits = g.measureText(text).width < size - em && !causal && !cell;
     g.fillText(fits ? text : text.split(':')[0], x + across, y + down + 1.5 * em, size - 4);
   },
-  // a chip with the tiles that it holds, in the colours of their tensors
-  chip(g, { rect: [x, y, w, h], fill, light, em, holds }, paint) {
+  chip(g, { rect: [x, y, w, h], fill, light, em }) {
     g.fillStyle = fill;
-    const leg = 0.35 * em,
-      most = 1.1 * em; // between legs
+    const leg = LEG * em,
+      most = 1.5 * em; // between legs
     for (let n = 1, count = Math.round(w / most); n < count; n++)
       g.fillRect(x + (w * n) / count - 2, y - leg, 4, h + 2 * leg);
     for (let n = 1, count = Math.round(h / most); n < count; n++)
@@ -667,16 +676,5 @@ export const RACE_KINDS = {
     g.beginPath();
     g.roundRect(x + 4, y + 4, w - 8, h - 8, 4);
     g.fill();
-    const size = Math.min(h - 16, (w - 20) / 2, 4.4 * em),
-      from = x + (w - holds.length * size - (holds.length - 1) * 4) / 2;
-    holds.forEach((/** @type {string} */ tensor, /** @type {number} */ n) => {
-      const at = from + n * (size + 4);
-      g.fillStyle = COLOURS[tensor];
-      g.fillRect(at, y + (h - size) / 2, size, size);
-      g.fillStyle = '#fff';
-      g.textAlign = 'center';
-      g.font = `600 ${Math.min(em, 0.7 * size)}px ${paint.font}`;
-      g.fillText(tensor, at + size / 2, y + h / 2 + 0.36 * Math.min(em, 0.7 * size));
-    });
   },
 };
