@@ -106,7 +106,7 @@ export default function (host, { meta }, context) {
         lines: told
           ? [fill('asked', { bytes: amount(all) }), time ? `*${time}, ${meta.where}` : none]
           : [done && rows !== '1' ? fill('bands', { again }) : reads],
-        brief: [told && time ? `*${time}` : reads],
+        brief: [told && time ? `*${time}` : done ? '' : reads],
       };
     };
     return {

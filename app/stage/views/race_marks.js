@@ -48,7 +48,7 @@ export function raceLayout({ width, height, em }) {
     across = half - before - behind - 2 * (strip + GAP) - sheet,
     down = room - title - corner - sheet - 0.8 * em,
     road = narrow ? 3 * em : 3.8 * em, // from memory to chip
-    beside = 14 * em, // a chip that stands there
+    beside = 11.5 * em, // a chip that stands there
     deep = narrow ? 5.2 * em : 4.8 * em, // one below
     [lower, aside] = [Math.min(across, down - road - deep - 0.6 * em), Math.min(across - road - beside, down)],
     below = narrow || lower >= aside, // the chip's place
@@ -176,12 +176,17 @@ export function askingMarks(at, { asked, mixed, parts, words, says }, paint) {
     // each name beside or on its part
     const name = (/** @type {string} */ tensor, /** @type {number} */ up, right = true) => {
       const [short, means] = parts[tensor].split(': '),
+        size = 1.6 * text,
         from = right ? x + side + wide + text : x - wide - text - GAP,
-        align = right ? 'left' : 'right';
-      made.text(`name ${tensor}`, [from, up, names], `${tensor} ${short}`, {
-        ...{ bold: true, size: 1.15 * text, align, fill: COLOURS[tensor] },
+        way = right ? 1 : -1,
+        align = right ? 'left' : 'right',
+        square = [right ? from : from - size, up - 1.15 * text, size, size];
+      made.rect(`chip ${tensor}`, square, { fill: COLOURS[tensor] });
+      said(`chip ${tensor} is`, square, tensor);
+      made.text(`name ${tensor}`, [from + way * (size + 0.5 * text), up, names], short, {
+        ...{ bold: true, size: 1.15 * text, align },
       });
-      made.text(`means ${tensor}`, [from, up + 1.4 * text, names], means, { size: text, align });
+      made.text(`means ${tensor}`, [from, up + 1.75 * text, names], means, { size: text, align });
     };
     const whole = (/** @type {string} */ tensor, /** @type {number[]} */ [left, up, w, h]) => {
       const tall = tensor === 'S' ? thin : h;
@@ -397,7 +402,7 @@ function addChip(made, at, now, side, n, paint) {
   });
   made.add(`chip ${n}`, 'chip', [x, y, wide, tall], { fill: paint.text, light: paint.background, em });
   const holds = side.done && stores ? [] : [['S'], ['S', 'P'], ['P'], ['S', 'P']][turn],
-    size = below ? (narrow ? 1.7 * em : tall - 2.2 * em) : 3.2 * em,
+    size = below ? (narrow ? 1.6 * em : tall - 2.2 * em) : Math.min(4.4 * em, (wide - 2.2 * em) / 2),
     [tileX, tileY] = [x + 0.9 * em, below ? y + (tall - size) / 2 : y + em];
   holds.forEach((tensor, k) => {
     const rect = [tileX + k * (size + 4), tileY, size, size];
@@ -417,7 +422,7 @@ function addChip(made, at, now, side, n, paint) {
   lines.forEach((text, row) =>
     made.text(`line ${n} ${row}`, [from, start + row * pace, room], text.said, {
       bold: text.bold,
-      ...(row ? {} : { size: 1.1 * em }),
+      ...(row || narrow ? {} : { size: 1.1 * em }),
     }),
   );
 }
