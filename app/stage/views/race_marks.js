@@ -33,7 +33,6 @@ export function raceLayout({ width, height, em }) {
   const narrow = width < 700,
     between = narrow ? 0.5 * em : em, // the two memories
     half = (width - between) / 2,
-    pad = narrow ? 4 : 0.9 * em,
     big = narrow ? 1.1 * em : 1.3 * em, // the size of names
     bar = narrow
       ? { x: 0, w: width, y: 2.9 * em, h: 1.3 * em, pitch: 3 * em }
@@ -44,7 +43,7 @@ export function raceLayout({ width, height, em }) {
     corner = 2 * (strip + GAP), // from the strips' outer edge to the square
     sheet = 0.9 * strip, // P lies on S, a little to the right and down
     title = narrow ? 2 * em : 0.8 * em,
-    [before, behind] = narrow ? [pad, pad] : [6.6 * em, 2.6 * em], // of the strips: the memory's name, and the output's
+    [before, behind] = narrow ? [4, 4] : [6.6 * em, 2.6 * em], // of the strips: the memory's name, and the output's
     across = half - before - behind - 2 * (strip + GAP) - sheet,
     down = room - title - corner - sheet - 0.8 * em,
     road = narrow ? 3 * em : 3.8 * em, // from memory to chip
@@ -55,7 +54,7 @@ export function raceLayout({ width, height, em }) {
     side = Math.max(4 * em, below ? lower : aside),
     memory = [below ? half : half - road - beside, title + corner + side + sheet + 0.8 * em];
   return {
-    ...{ width, height: top + room, em, half, between, narrow, big, bar, top, room, strip, corner, sheet, side, pad },
+    ...{ width, height: top + room, em, half, between, narrow, big, bar, top, room, strip, corner, sheet, side },
     ...{ title, before, road, memory, below, chip: below ? [half - 0.8 * em, deep] : [beside, memory[1] - 0.8 * em] },
     free: Math.max(0, across - side - (below ? 0 : road + beside)), // of a memory
   };
@@ -133,16 +132,14 @@ export function askingMarks(at, { asked, mixed, parts, words, says }, paint) {
     y = Math.max(0, (height - legend - corner - side - 2 * text) / 2) + corner,
     mixes = Math.floor((count - 1) / 2), // the row that becomes weights
     [row, column] = [Math.floor(asked * count), Math.floor(((asked * count) % 1) * count)];
-  const said = (
-    /** @type {string} */ id,
-    /** @type {number[]} */ [left, up, w, h],
-    /** @type {string} */ name,
-    fill = '#fff',
-    alpha = 1,
-  ) =>
+  const said = (/** @type {string} */ id, /** @type {number[]} */ [left, up, w, h], /** @type {string} */ name) =>
     made.text(id, [left + w / 2, up + h / 2 + 0.35 * text, w - 4], name, {
-      ...{ size: text, fill, align: 'center', bold: true, alpha },
+      ...{ size: text, fill: '#fff', align: 'center', bold: true },
     });
+  const lettered = (/** @type {string} */ tensor, /** @type {number[]} */ square) => {
+    made.rect(`of ${tensor}`, square, { fill: COLOURS[tensor] });
+    said(`of ${tensor} is`, square, tensor);
+  };
   const word = (
     /** @type {string} */ tensor,
     /** @type {number} */ n,
@@ -168,10 +165,12 @@ export function askingMarks(at, { asked, mixed, parts, words, says }, paint) {
         ...{ alpha: n < row || (n === row && k <= column) ? 1 : PALE },
       });
   }
+  // the rows with the names of S and P, and V
   const weighs = [x, y + mixes * cell, side - 2, cell - 2];
   made.text('example', [x + side / 2, y + side + 1.4 * text], says, { size: text, bold: true, align: 'center' });
   const framed = () => mixed >= 1 && made.rect('row', weighs, { stroke: paint.text, width: 2.5 });
-  const row0 = [x, y + Math.max(0, count - 2) * cell, side - 2, cell - 2];
+  const scores = [x, y + Math.max(0, count - 2) * cell, side - 2, cell - 2];
+  const values = [x, y - thin - GAP, side - 2, thin];
   if (!narrow) {
     // each name beside or on its part
     const name = (/** @type {string} */ tensor, /** @type {number} */ up, right = true) => {
@@ -181,15 +180,14 @@ export function askingMarks(at, { asked, mixed, parts, words, says }, paint) {
         way = right ? 1 : -1,
         align = right ? 'left' : 'right',
         square = [right ? from : from - size, up - 1.15 * text, size, size];
-      made.rect(`chip ${tensor}`, square, { fill: COLOURS[tensor] });
-      said(`chip ${tensor} is`, square, tensor);
+      lettered(tensor, square);
       made.text(`name ${tensor}`, [from + way * (size + 0.5 * text), up, names], short, {
         ...{ bold: true, size: 1.15 * text, align },
       });
-      made.text(`means ${tensor}`, [from, up + 1.75 * text, names], means, { size: text, align });
+      made.text(`means ${tensor}`, [from, up + 1.6 * text, names], means, { size: text, align });
     };
     const whole = (/** @type {string} */ tensor, /** @type {number[]} */ [left, up, w, h]) => {
-      const tall = tensor === 'S' ? thin : h;
+      const tall = tensor === 'S' ? thin : h; // S stays in cells
       made.rect(`whole ${tensor}`, [left, up + (h - tall) / 2, w, tall], { fill: COLOURS[tensor] });
       said(`name ${tensor}`, [left, up, w, h], `${tensor} ${parts[tensor]}`);
     };
@@ -197,17 +195,17 @@ export function askingMarks(at, { asked, mixed, parts, words, says }, paint) {
     name('K', y - corner + 0.45 * box);
     name('Q', level, false);
     name('O', level);
-    if (asked >= 1) whole('S', row0);
+    if (asked >= 1) whole('S', scores);
     if (mixed >= 1) whole('P', weighs);
-    whole('V', [x, y - thin - GAP, side - 2, thin]);
+    whole('V', values);
     framed();
     return made.list;
   }
   framed();
   for (const [tensor, rect] of /** @type {[string, number[]][]} */ ([
-    ['S', row0],
+    ['S', scores],
     ['P', weighs],
-    ['V', [x, y - thin - GAP, side, thin]],
+    ['V', values],
   ]))
     if (tensor === 'V' || (tensor === 'S' ? asked : mixed) >= 1)
       said(`letter ${tensor}`, [rect[0] + rect[2] - cell, rect[1], cell, rect[3]], tensor);
@@ -215,8 +213,7 @@ export function askingMarks(at, { asked, mixed, parts, words, says }, paint) {
     const up = y + side + 2.6 * text + (n % 3) * 1.8 * text,
       along = (Math.floor(n / 3) * width) / 2,
       size = 1.5 * text;
-    made.rect(`name ${tensor}`, [along, up, size, size], { fill: COLOURS[tensor] });
-    said(`name ${tensor} is`, [along, up, size, size], tensor);
+    lettered(tensor, [along, up, size, size]);
     made.text(
       `means ${tensor}`,
       [along + size + 0.5 * text, up + size / 2 + 0.36 * text, width / 2 - size - 0.9 * text],
@@ -317,7 +314,7 @@ function addMemory(made, at, now, side, n, paint) {
   bar('O', [outs, y, strip, turn >= 2 ? rows : 0]);
   if (!narrow) {
     made.text(`named ${n} Q`, [from + strip, y + size + 1.2 * em], short('Q'), { align: 'right' });
-    made.text(`named ${n} O`, [outs, y + size + 1.2 * em], short('O'));
+    made.text(`named ${n} O`, [outs + 0.4 * em, y + size + 1.2 * em], short('O'));
   }
   const cell = now.drawn > 1.1 * now.first ? now.first * scale : 0; // the square of the first length
   if (!stores) {
