@@ -146,7 +146,8 @@ export function makeGuide(app) {
   const isEarly = () => isHere() && clock.step < questions[at].step;
   const isPassed = () => {
     if (!isHere() || questions[at].hides?.length || questions[at].covers?.length) return false;
-    return clock.step > questions[at].step && clock.step >= shownAt(questions[at]);
+    const { step, shows } = questions[at];
+    return shows?.to !== undefined && clock.step > step && clock.step >= shows.to;
   };
   const drawLater = () => {
     const question = questions[at];

@@ -93,9 +93,8 @@ export default function (host, { meta }, context) {
         state = after(stages, bytes),
         place = placeOf(keysRead(chosen.tokens, chosen.height, masks), state.share),
         done = whole * share >= all - 0.5,
-        again = masks ? `up to ${rows}` : rows,
         reads = done
-          ? fill(rows === '1' ? 'once' : 'again', { again })
+          ? words[rows === '1' ? 'once' : 'again']
           : fill('row', { row: number(place.row + 1), again: rows }),
         time = ms ? `${three(ms)} ms` : '';
       return {
@@ -103,9 +102,7 @@ export default function (host, { meta }, context) {
         ...state,
         ...place,
         done,
-        lines: told
-          ? [fill('asked', { bytes: amount(all) }), time ? `*${time}, ${meta.where}` : none]
-          : [done && rows !== '1' ? fill('bands', { again }) : reads],
+        lines: told ? [fill('asked', { bytes: amount(all) }), time ? `*${time}, ${meta.where}` : none] : [reads],
         brief: [told && time ? `*${time}` : done ? '' : reads],
       };
     };
