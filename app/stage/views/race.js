@@ -103,7 +103,7 @@ export default function (host, { meta }, context) {
         ...place,
         done,
         lines: told ? [fill('asked', { bytes: amount(all) }), time ? `*${time}, ${meta.where}` : none] : [reads],
-        brief: [told && time ? `*${time}` : done ? '' : reads],
+        brief: [told && time ? `*${fill('timed', { time })}` : done ? '' : reads],
       };
     };
     return {

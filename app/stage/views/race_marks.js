@@ -48,7 +48,7 @@ export function raceLayout({ width, height, em }) {
     down = room - title - corner - sheet - 0.8 * em,
     road = narrow ? 3 * em : 3.8 * em, // from memory to chip
     beside = 11.5 * em, // a chip that stands there
-    deep = narrow ? 5.2 * em : 4.8 * em, // one below
+    deep = narrow ? 5.2 * em : 5.4 * em, // one below
     [lower, aside] = [Math.min(across, down - road - deep - 0.6 * em), Math.min(across - road - beside, down)],
     below = narrow || lower >= aside, // the chip's place
     side = Math.max(4 * em, below ? lower : aside),
@@ -399,7 +399,7 @@ function addChip(made, at, now, side, n, paint) {
   });
   made.add(`chip ${n}`, 'chip', [x, y, wide, tall], { fill: paint.text, light: paint.background, em });
   const holds = side.done && stores ? [] : [['S'], ['S', 'P'], ['P'], ['S', 'P']][turn],
-    size = below ? (narrow ? 1.6 * em : tall - 2.2 * em) : Math.min(4.4 * em, (wide - 2.2 * em) / 2),
+    size = below ? (narrow ? 1.6 : 2.6) * em : Math.min(4.4 * em, (wide - 2.2 * em) / 2),
     [tileX, tileY] = [x + 0.9 * em, below ? y + (tall - size) / 2 : y + em];
   holds.forEach((tensor, k) => {
     const rect = [tileX + k * (size + 4), tileY, size, size];
