@@ -145,7 +145,7 @@ export function makeGuide(app) {
   // Its step is still ahead, or the reader has stepped on to its answer.
   const isEarly = () => isHere() && clock.step < questions[at].step;
   const isPassed = () => {
-    if (!isHere() || questions[at].hides?.length || questions[at].covers?.length) return false;
+    if (!walked || !isHere() || questions[at].hides?.length || questions[at].covers?.length) return false;
     const { step, shows } = questions[at];
     return shows?.to !== undefined && clock.step > step && clock.step >= shows.to;
   };
