@@ -83,7 +83,7 @@ def view(phases: Sequence[str] = PHASES) -> stage.View:
     names: Row = {"ratio": ratio, "begin": BEGIN, "grown": GROWN, "fewer": _fewer(BEGIN)}
     there = [phase for phase in phases if phase != "times" or ratio]
     steps: list[Row] = [{"phase": phase, "tile": -1} for phase in there]
-    place = {"device": where.device.removeprefix("NVIDIA "), "date": where.date} if where else {}
+    place = _place(where) if where else {}
     meta: RaceMeta = {
         "frames": WORDS.frames(steps, names),
         "phases": there,
@@ -107,9 +107,20 @@ def said_from(meta: Mapping[str, Any]) -> str:
     return f"{WORDS.say('rule', {})} {meta['recorded']}".strip()
 
 
+def said_at_start() -> str:
+    """The same in short, for the start page."""
+    _, where = raced()
+    return WORDS.say("start", _place(where)) if where else WORDS.say("rule", {})
+
+
 def questions() -> list[stage.Question]:
     """The questions about the picture of the course."""
     return WORDS.questions({"at": {phase: n for n, phase in enumerate(view().meta["phases"])}}, len(PHASES) - 1)
+
+
+def _place(where: Provenance) -> Row:
+    """The device and the date of a recording."""
+    return {"device": where.device.removeprefix("NVIDIA "), "date": where.date}
 
 
 def _fewer(tokens: int) -> float:

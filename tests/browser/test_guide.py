@@ -67,6 +67,22 @@ def test_a_question_waits_for_the_step_of_its_picture(visit):
     expect(later).to_be_hidden()
 
 
+def test_a_question_says_that_the_picture_has_shown_its_answer_until_it_is_answered(visit):
+    page = opened(visit, "tiling?stop=as_written", LAPTOP)
+    line, show = page.locator(".wg .guide .later"), page.locator(".wg .guide [data-show]")
+    asks = "document.querySelector('.wg').stage.content.questions"
+    asked = page.evaluate(f"{asks}.find(q => q.id === 'square')")
+    page.evaluate(f"window.clock.set({asked['step']}, 'user')")
+    expect(show).to_be_visible()
+    expect(line).to_be_hidden()
+    page.evaluate(f"window.clock.set({asked['step'] + 1}, 'user')")
+    expect(line).to_have_text(f"The picture shows the answer at step {asked['step'] + 2}.")
+    expect(show).to_have_count(0)
+    page.locator(f'.wg .guide [data-option="{asked["answer"]}"]').click()
+    expect(page.locator(".wg .guide .answer")).to_contain_text("Right")
+    expect(line).to_be_hidden()
+
+
 def test_a_second_try_is_right_and_a_first_wrong_answer_covers_on_and_keys_lead_from_option_to_option(visit):
     page = opened(visit, "tiling?stop=tiles&kernel=02_tiled&step=3", LAPTOP)
     options, said = page.locator(".wg .guide .option"), page.locator(".wg .guide .answer")

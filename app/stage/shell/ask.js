@@ -65,11 +65,14 @@ export function makeAsk(onAnswer) {
         options?.node ?? (kind === 'number' ? field(question) : element('p', { class: 'hint' }, CLICK)),
       );
     },
-    // A first wrong guess: why it is wrong, and not what is right.
-    /** @param {story.Question} question @param {any} guess */
-    retry(question, guess) {
+    // A first wrong guess: why it is wrong, and not what is right. seen: the picture has shown the answer.
+    /** @param {story.Question} question @param {any} guess @param {boolean} seen */
+    retry(question, guess, seen) {
       options?.cross(guess, question.reasons?.[guess] ?? '');
-      say('off', [...(options ? [] : [missed(question, guess)]), ['', 'Try once more, or press Show me.']]);
+      say('off', [
+        ...(options ? [] : [missed(question, guess)]),
+        ['', seen ? 'Try once more.' : 'Try once more, or press Show me.'],
+      ]);
     },
     // What the run says to a guess, or to Show me (null). right: of the guess, or null.
     /** @param {story.Question} question @param {any} guess @param {boolean | null} right */

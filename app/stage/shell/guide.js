@@ -24,7 +24,7 @@ export function makeGuide(app) {
   const title = element('h2', { tabindex: '-1' }),
     look = element('p', { class: 'look' }),
     turns = element('div', { class: 'turns' }),
-    later = element('p', { class: 'later', hidden: true }), // in place of a question whose step is still ahead
+    later = element('p', { class: 'later', hidden: true }), // where a question's step is still ahead, or its answer was seen
     opening = element('p', { class: 'opening' }), // title and idea, where the card is under the picture
     end = element('div', { class: 'end', hidden: true }),
     foot = element('div', { class: 'stops' });
@@ -53,6 +53,7 @@ export function makeGuide(app) {
     walked = false, // the reader has stepped since it was asked
     told = false, // its answer is in the card
     early = false, // its step is still ahead
+    passed = false, // the picture has shown its answer
     ended = false, // the way on is offered
     last = 0, // the step before
     showing = false, // the card itself sets the step
@@ -118,6 +119,7 @@ export function makeGuide(app) {
     opening.classList.toggle('known', step > 0);
     if (onward) goAlong();
     if (early !== isEarly()) draw(walked);
+    else if (passed !== isPassed()) [drawLater(), drawTurns()];
     coverStep();
     showFoot();
   });
@@ -134,27 +136,32 @@ export function makeGuide(app) {
   };
 
   // ---- a question ----
-  // Whether the step that the open question of the course asks about is still ahead, in this picture.
-  const isEarly = () => {
+  // Whether this picture of the course has the open question.
+  const isHere = () => {
     const question = questions[at];
-    if (
-      !question ||
-      !stop?.number ||
-      isDone(question) ||
-      isPolled() ||
-      (question.view || stop?.picture) !== stage.picture
-    )
-      return false;
-    return clock.step < question.step;
+    if (!question || !stop?.number || isDone(question) || isPolled()) return false;
+    return (question.view || stop.picture) === stage.picture;
+  };
+  // Its step is still ahead, or the reader has stepped on to its answer.
+  const isEarly = () => isHere() && clock.step < questions[at].step;
+  const isPassed = () => {
+    if (!walked || !isHere() || questions[at].hides?.length || questions[at].covers?.length) return false;
+    const { step, shows } = questions[at];
+    return shows?.to !== undefined && clock.step > step && clock.step >= shows.to;
+  };
+  const drawLater = () => {
+    const question = questions[at];
+    [early, passed] = [isEarly(), isPassed()];
+    later.hidden = !early && !passed;
+    if (early) later.textContent = `Question ${at + 1} of ${questions.length} comes at step ${question.step + 1}.`;
+    else if (passed) later.textContent = `The picture shows the answer at step ${shownAt(question) + 1}.`;
   };
   const draw = (past = false) => {
     const question = questions[at] ?? null;
     tries = 0;
     walked = past;
     clock.cover({ point: null });
-    early = isEarly();
-    later.hidden = !early;
-    if (early) later.textContent = `Question ${at + 1} of ${questions.length} comes at step ${question.step + 1}.`;
+    drawLater();
     ask.draw(early ? null : question, at + 1, questions.length);
     told = !!question && isDone(question) && !isVote();
     if (told) ask.tell(question, null, null); // who comes back reads the answer again
@@ -198,7 +205,7 @@ export function makeGuide(app) {
       turns.append(button(label, () => turn(to), { class: look, 'data-turn': turned, ...named }));
     };
     if (early) offer('Go to the question', at);
-    else if (!voting)
+    else if (!voting && !passed)
       turns.append(
         button('Show me', () => (told ? showIn(question) : reveal(question)), {
           'data-show': true,
@@ -219,7 +226,7 @@ export function makeGuide(app) {
     if (told && !isVote()) return;
     if (!isPolled() && !tries && !isRight(guess, question)) {
       tries++;
-      ask.retry(question, guess);
+      ask.retry(question, guess, passed);
       return inSight();
     }
     if (!isVote()) return reveal(question, guess);
@@ -253,6 +260,7 @@ export function makeGuide(app) {
     ask.tell(question, guess, right);
     const done = [...new Set([...kept().done, question.id])];
     keep({ seen: true, done, all: kept().all || questions.every(q => done.includes(q.id)) });
+    drawLater();
     drawTurns();
     drawCover();
     drawEnd();

@@ -10,7 +10,8 @@ import { after, held, keysRead, placeOf, total, traffic } from './race_rule.js';
 
 const MOVE = 1800; // ms of a step of the race
 const LAST = 700; // and of the step whose sentence names the finished O
-const ASKING = 2200; // ms in which all words ask
+const ASKING = 1500; // ms in which all words ask
+const MIXING = 700; // and in which one row becomes weights and its output
 const OCTAVES = [6, 14]; // log2 of the fewest and the most tokens
 const NEAR = 0.13; // of an octave: so near, the slider holds at a whole one
 const GRAIN = 64; // tokens between two lengths under a moving hand
@@ -39,8 +40,8 @@ export default function (host, { meta }, context) {
     dragging = false,
     share = 0, // of the bytes of the left side
     lasts = MOVE, // ms of the motion
-    asked = 1, // share of the words that have asked
-    begun = -1e9, // ms, of the asking
+    began = -1e9, // ms, of the asking
+    passed = ASKING + MIXING, // and since then
     /** @type {{from: number, to: number, begun: number} | null} */ motion = null;
   const drawn = new Follower(Math.log2(begin)), // of the tokens, on the slider's scale
     FULL = 1.04 * total(traffic(2 ** OCTAVES[1], meta.height, false, job).keep), // bytes: the right bar never ends
@@ -78,55 +79,44 @@ export default function (host, { meta }, context) {
       found = record() || null,
       rows = number(Math.ceil(chosen.tokens / chosen.height)),
       told = holds(clock.step),
-      kept = held(chosen.tokens, job);
+      kept = held(chosen.tokens, job),
+      none = fill(chosen.height === meta.height ? 'none' : 'none_height', {
+        ...{ tokens: number(chosen.tokens), height: chosen.height },
+      });
     const side = (
       /** @type {import('./race_rule.js').Moved[][]} */ stages,
       /** @type {boolean} */ masks,
-      /** @type {string[]} */ lines,
+      /** @type {number | undefined} */ ms,
     ) => {
       const all = total(stages),
         bytes = Math.min(whole * share, all),
         state = after(stages, bytes),
         place = placeOf(keysRead(chosen.tokens, chosen.height, masks), state.share),
         done = whole * share >= all - 0.5,
-        again = masks ? `up to ${rows}` : rows,
         reads = done
-          ? fill(rows === '1' ? 'once' : 'again', { again })
-          : fill(stages.length > 1 ? 'row' : 'band', { row: number(place.row + 1), again: rows });
-      const rule = done && !told && stages.length === 1 ? fill('bands', { height: chosen.height }) : '';
+          ? words[rows === '1' ? 'once' : 'again']
+          : fill('row', { row: number(place.row + 1), again: rows }),
+        time = ms ? `${three(ms)} ms` : '';
       return {
         ...{ bytes, all, held: stages.length > 1 ? kept.store : kept.keep },
         ...state,
         ...place,
         done,
-        lines: [told ? `*${amount(all)} asked` : `*${reads}`, rule, ...lines],
-        brief: lines.length > 1 ? lines.slice(0, 1) : [`*${reads}`],
+        lines: told ? [fill('asked', { bytes: amount(all) }), time ? `*${time}, ${meta.where}` : none] : [reads],
+        brief: [told && time ? `*${fill('timed', { time })}` : done ? '' : reads],
       };
     };
-    const [left, right] = told
-      ? found
-        ? [[`*${three(found.unfused)} ms`], [`*${three(found.flash)} ms`, `~${meta.where}`]]
-        : [
-            [],
-            [
-              `~${fill(chosen.height === meta.height ? 'none' : 'none_height', { tokens: number(chosen.tokens), height: chosen.height })}`,
-            ],
-          ]
-      : [[], []];
     return {
-      ...{ parts, first: begin, full: 2 ** full.value, held: told },
+      ...{ parts, first: begin, full: 2 ** full.value, held: told, once: kept.keep.K },
       says: told
         ? (/** @type {number} */ bytes) => /** @type {[string, string]} */ ([three(bytes / 1e9), 'GB'])
         : inGB(whole),
-      sides: [
-        side(store, false, [...left, ...(left.length ? [`~${words.bits}`] : [])]),
-        side(keep, chosen.causal, right),
-      ],
+      sides: [side(store, false, found?.unfused), side(keep, chosen.causal, found?.flash)],
       words: {
         ...words,
         heads: fill(told ? 'held' : 'heads', { heads: job.batch * job.heads, tokens: number(chosen.tokens) }),
         first: fill('first', { tokens: number(begin) }),
-        left: fill('left', { tokens: number(chosen.tokens) }),
+        square_of: fill('square_of', { tokens: number(chosen.tokens) }),
         keeps: fill('keeps', { height: chosen.height }),
       },
     };
@@ -179,9 +169,9 @@ export default function (host, { meta }, context) {
       if (t === 1) motion = null;
     }
     const glides = [drawn, full].map(one => one.step(time, dragging ? seconds : seconds / 4)).some(Boolean);
-    asked = calm() ? 1 : Math.min(1, (time - begun) / ASKING);
+    passed = calm() ? ASKING + MIXING : Math.max(0, time - began);
     view.draw();
-    return !!motion || glides || asked < 1;
+    return !!motion || glides || passed < ASKING + MIXING;
   });
   function aim() {
     drawn.aim(Math.log2(chosen.tokens));
@@ -290,7 +280,7 @@ export default function (host, { meta }, context) {
   function arrive(/** @type {number} */ step, /** @type {string} */ why) {
     if (step !== HAND) touched = '';
     if (!touched) chosen = { ...start, tokens: step >= GROWN ? grown : begin };
-    if (phases[step] === 'words') begun = performance.now();
+    if (phases[step] === 'words') began = performance.now();
     controls.style.visibility = phases[step] === 'words' ? 'hidden' : ''; // no tokens to drag yet
     lasts = step + 1 < TIMES ? MOVE : LAST;
     goTo(shareAt(step), why !== 'jump');
@@ -313,7 +303,14 @@ export default function (host, { meta }, context) {
     marks: (/** @type {{paint: Paint}} */ { paint }) => {
       const figures = phases[clock.step] === 'times' && record();
       if (phases[clock.step] === 'words')
-        return askingMarks(at, { asked, parts, words: meta.example, says: words.example });
+        return askingMarks(
+          at,
+          {
+            ...{ asked: Math.min(1, passed / ASKING), mixed: Math.max(0, Math.min(1, (passed - ASKING) / MIXING)) },
+            ...{ parts, words: meta.example, says: words.example },
+          },
+          paint,
+        );
       if (figures) return figureMarks(at, groups(figures), paint);
       return raceMarks(at, { ...chosen, ...look(), drawn: 2 ** drawn.value }, paint);
     },

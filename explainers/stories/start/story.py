@@ -39,7 +39,7 @@ class Start(Story[Shown]):
         race_view = race.view(race.SHORT)
         places = [stage.text(f"{name}: {text}.".replace("..", ".")) for name, text in subject.where]
         faults = [stage.note(fault, "bad") for fault in (*subject.faults, *tables.unreadable())]
-        source = stage.Provenance("modelled", race.said_from(race_view.meta))
+        source = stage.Provenance("modelled", race.said_at_start())
         return Stage("", [], [race_view], [], side=[*places, *faults], provenance=source)
 
 
