@@ -58,8 +58,8 @@ export default function (host, { meta }, context) {
     const now = timed(),
       phase = meta.phases[clock.step];
     controls.toggleAttribute('inert', phase !== 'hand' && phase !== 'asks');
-    for (const one of [chips, lengths]) one.hidden = phase !== 'hand';
-    of.hidden = phase === 'hand'; // else it keeps its place
+    const own = phase === 'hand' ? [chips, lengths] : [of];
+    if (controls.firstChild !== own[0]) controls.replaceChildren(...own);
     grips.hidden = phase !== 'asks';
     more.value = blocks;
     has.textContent = onSm();
@@ -117,13 +117,7 @@ export default function (host, { meta }, context) {
       ),
     ),
     lengths = element('label', {}, slider),
-    controls = element(
-      'div',
-      { class: 'hands', role: 'group', 'aria-label': 'Blocks and contexts' },
-      of,
-      chips,
-      lengths,
-    );
+    controls = element('div', { class: 'hands', role: 'group', 'aria-label': 'Blocks and contexts' });
   slider.oninput = () => change(way, Number(slider.value));
 
   function arrive(/** @type {number} */ step, /** @type {string} */ why) {

@@ -129,7 +129,7 @@ export function asksMarks(made, at, { asks, sms, best, phase, blocks: most }, pa
         { ...{ ...bold, align: 'center', fill: PALETTE.wrong, span: [when(n * asks.cycles + begin), 0.95] } },
       );
     const [few, all] = [asks.bytes, full].map(bytes => number(Number(bytes.toPrecision(2)))),
-      lines = [`On their way: about ${few} bytes.`, `A full pipe has about ${all}.`],
+      lines = [`On their way: about ${few} bytes.`, `The pipe of an SM holds about ${all}.`],
       size = (narrow ? 1.05 : 1.3) * em;
     (narrow ? lines : [lines.join(' ')]).forEach((line, n) =>
       made.text(`on their way ${n}`, [x, pipe + wide + 1.6 * em + 1.4 * n * size], line, {
@@ -188,7 +188,7 @@ function chart(made, { x, w, em, narrow, big, asks: own, chart: at }, { asks, sm
     });
     if (near)
       made.text('recorded', [x + (blocks - 0.5) * pitch, cy + 1.6 * em], tb.toFixed(2), {
-        ...{ bold: true, align: 'center', fill: '#fff', size: narrow ? em : 1.1 * em },
+        ...{ bold: true, align: 'center', fill: paint.background, size: narrow ? em : 1.1 * em },
       });
   });
 }

@@ -26,9 +26,9 @@ export function splitLayout({ width: pane, height, em }, { parts, sms, l }) {
     head = (height < 20 * em ? 1.8 : 2.2) * em,
     foot = (narrow ? 3.2 : height < 20 * em ? 1.6 : 2) * em,
     pitch = Math.max(1.15 * em, Math.min(4.4 * em, (height - head - foot) / (parts.length + 1.6))),
-    max = (narrow ? 2.2 : 6) * em,
+    max = (narrow ? 2.7 : 6) * em,
     output = max + (narrow ? 3.6 : 6.5) * em,
-    wide = narrow ? width - output - 7.2 * em : (width - output - 11.5 * em) / 2, // of O's bars, and of l's
+    wide = narrow ? width - output - 8.2 * em : (width - output - 11.5 * em) / 2, // of O's bars, and of l's
     weight = output + (narrow ? 0 : wide + 1.5 * em),
     sum = weight + (narrow ? 4.2 : 6) * em;
   return {
@@ -60,8 +60,8 @@ function plantLayout([x, y, w, h], em, narrow, sms) {
     top = pipe.y + pipe.h + said,
     free = y + h - top,
     high = (/** @type {number} */ many) => free / Math.ceil(sms / many),
-    // how far an SM is from a square, if they fill the place
-    off = (/** @type {number} */ many) => Math.abs(Math.log(w / many / high(many))),
+    // how far an SM is from a square, if they fill the place, and a cost of a last row that is not full
+    off = (/** @type {number} */ many) => Math.abs(Math.log(w / many / high(many))) + (sms % many ? 0.25 : 0),
     columns = Array.from({ length: 32 }, (_, n) => n + 8).reduce((best, many) => (off(many) < off(best) ? many : best));
   return {
     ...{ x, w, em, narrow, big, head, label, strip, rate, pipe, columns, said: top - 0.6 * em },

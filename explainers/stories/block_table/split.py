@@ -180,7 +180,7 @@ def _steps(data: Names, found: Row) -> list[Row]:
         "parts": ({}, own),
         "merged": ({}, _lines(data["second"])),
     }
-    whole = dict.fromkeys(("whole", *TIMELINE), (v1, {}))
+    whole: dict[str, tuple[dict[str, int], dict[str, int]]] = dict.fromkeys(("whole", *TIMELINE), (v1, {}))
     lit = {**whole, "cut": (v1, v2), **merge, "hand": (v1, v2)} if found else merge
     return [{"phase": phase, "tile": -1, "v1_lines": one, "v2_lines": other} for phase, (one, other) in lit.items()]
 
@@ -204,7 +204,10 @@ def recorded(whole: str, cut: str) -> Row:
     cycles, ns: the wait of a load from device memory of the same GPU. heads, size: query heads, and tokens of a
     partition. device, date. Empty without recordings of all this.
     """
-    waits = {where.device: plateaus(made).set_index("level").loc["Device memory"] for made, where in tables.recorded("hierarchy").values()}
+    waits = {
+        where.device: plateaus(made).set_index("level").loc["Device memory"]
+        for made, where in tables.recorded("hierarchy").values()
+    }
     for made, where in tables.recorded("bench").values():
         rows = tables.of_present_code(made, where).query("status == 'ok'").dropna(subset=["seq_len"])
         of = {name: rows[rows.name == name].drop_duplicates("problem", keep="last") for name in (whole, cut)}
