@@ -340,8 +340,8 @@ function path(made, at, { size, held, name }, spot, paint) {
   ];
   sum.forEach(([text, middle, meaning], n) => {
     const place = { align: 'center', bold: true };
-    made.text(`sum ${n}`, [at.left.x + middle * big, top], text, { ...place, size: big });
-    made.text(`sum ${n} is`, [at.left.x + middle * big, top + 1.4 * em], meaning, { ...place });
+    made.text(`sum ${n}`, [at.left.x + 0.3 * em + middle * big, top], text, { ...place, size: big });
+    made.text(`sum ${n} is`, [at.left.x + 0.3 * em + middle * big, top + 1.4 * em], meaning, { ...place });
   });
   if (!at.narrow)
     made.text(

@@ -177,7 +177,7 @@ function chart(made, { x, w, em, narrow, big, asks: own, chart: at }, { asks, sm
     ...{ value: rate, format: (/** @type {number} */ now) => `${now.toFixed(2)}${narrow ? '' : ' TB/s'}` },
     ...{ bold: true, align: 'center', size: narrow ? em : 1.2 * em },
   });
-  asks.seen.forEach(([each, tb], n) => {
+  asks.seen.forEach((/** @type {number[]} */ [each, tb], /** @type {number} */ n) => {
     const near = Math.round(each) === blocks,
       r = (near ? 0.42 : 0.34) * em,
       [cx, cy] = [x + (each - 0.5) * pitch, at.end - (tb / best) * high];
