@@ -85,7 +85,7 @@ HANDS = {  # stop -> its step from 1, and what is dragged: its hand, or the step
     "banks": (5, HAND),
     "in_registers": (1, STEPS),
     "pages": (7, HAND),
-    "partitions": (6, HAND),
+    "partitions": (7, HAND),
     "grouped_heads": (5, HAND),
     "tensor_cores": (7, HAND),
     "backward": (1, STEPS),

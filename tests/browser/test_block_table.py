@@ -116,7 +116,7 @@ def test_a_drag_along_the_sequence_gives_the_place_of_each_token(visit):
 
 
 def test_the_contexts_of_the_reader_have_recorded_times(visit):
-    page = visit("/block_table?view=partitions&scenario=one_long&backend=cpu&picture=split&step=6")
+    page = visit("/block_table?view=partitions&scenario=one_long&backend=cpu&picture=split&step=7")
     slider, chips = page.locator(".hands input.wide"), page.locator(".hands .chip")
     slider.fill(slider.get_attribute("max"))
     expect(headline(page)).to_contain_text("times as fast")

@@ -68,8 +68,10 @@ export function slotsMarks(at, now, paint) {
   memory(made, at, now, paint, follows);
   for (const one of now.held) tokens(made, at, now, one, paint, follows);
   if (follows) sequence(made, at, now, paint);
-  else requests(made, at, now, paint);
-  waste(made, at, now, paint, follows);
+  else {
+    requests(made, at, now, paint);
+    waste(made, at, now, paint);
+  }
   if (now.spot) path(made, at, now, now.spot, paint);
   return made.list;
 }
@@ -199,9 +201,8 @@ function requests(made, at, { held, size, phase, pages, max }, paint) {
 }
 
 /** The share of slots without a token, of those that requests hold. */
-/** @param {Marks} made @param {Layout} at @param {Now} now @param {Paint} paint @param {boolean} follows */
-function waste(made, at, { held, size, phase, max }, paint, follows) {
-  if (follows && at.narrow) return;
+/** @param {Marks} made @param {Layout} at @param {Now} now @param {Paint} paint */
+function waste(made, at, { held, size, phase, max }, paint) {
   const { em } = at,
     /** @type {Map<number, number>} */ fills = new Map(); // page -> slots with a token
   let [kept, used] = [0, 0];
@@ -219,7 +220,7 @@ function waste(made, at, { held, size, phase, max }, paint, follows) {
   made.text(
     'share of',
     [at.left.x + (at.narrow ? 9 : 0) * em, y + (at.narrow ? 0 : 1.4) * em],
-    `${kept - used} of ${kept} ${of}${follows ? '. Pale: other requests' : ''}`,
+    `${kept - used} of ${kept} ${of}`,
   );
 }
 
@@ -232,6 +233,7 @@ function sequence(made, at, { held, name, size, spot }, paint) {
   made.text('sequence is', [at.left.x, at.left.y - 1.75 * em], `${name}: ${one.tokens} tokens in order`, {
     bold: true,
   });
+  if (!at.narrow) made.text('pale', [at.left.x, at.bottom - 0.4 * em], 'Pale: other requests');
   made.text('table is', [boxX, at.left.y - 1.75 * em], at.narrow ? 'Table' : 'Block table', { ...LATE, bold: true });
   made.text('table has', [boxX, at.left.y - 0.45 * em], at.narrow ? 'entry: page' : 'entry names page', LATE);
   for (let slot = 0; slot < size; slot++)
@@ -322,14 +324,32 @@ function path(made, at, { size, held, name }, spot, paint) {
   made.add('to page', 'way', null, { points: way(at, spot.entry, spot.page, table), stroke: paint.text, width: 2.5 });
   made.rect('its page', [row[0] - 2, row[1] - 2, at.cell * size + 3, row[3] + 4], { stroke: paint.text, width: 1.5 });
   made.rect('its slot', [cell[0] - 1, cell[1] - 1, cell[2] + 2, cell[3] + 2], frame);
-  /** @type {[string, number][]} text, and its size */
-  const says = [
-    [`${spot.token} = ${spot.entry} × ${size} + ${spot.slot}`, at.narrow ? 1.2 : 2.4],
-    [`entry ${spot.entry} names page ${spot.page}, remainder ${spot.slot} is the slot`, at.narrow ? 1 : 1.3],
+  // the sum in large type, each number over its meaning
+  const end = at.left.y + rows * at.line,
+    big = at.narrow ? 2 * em : Math.min(4 * em, at.left.w / 6.6),
+    top = at.narrow ? end + 1.1 * big : end + Math.max(1.2 * big, 0.4 * (at.bottom - end));
+  /** @type {[string, number, string][]} text, its middle, its meaning */
+  const sum = [
+    [`${spot.token}`, 0.6, 'token'],
+    ['=', 1.55, ''],
+    [`${spot.entry}`, 2.3, 'entry'],
+    ['×', 3.05, ''],
+    [`${size}`, 4, 'slots'],
+    ['+', 4.95, ''],
+    [`${spot.slot}`, 5.8, 'slot'],
   ];
-  let top = at.left.y + rows * at.line + (at.narrow ? 0.4 : 0.8) * em;
-  says.forEach(([text, big], n) => {
-    top += 1.5 * big * em;
-    made.text(`says ${n}`, [at.left.x, top], text, { size: big * em, bold: !n });
+  sum.forEach(([text, middle, meaning], n) => {
+    const place = { align: 'center', bold: true };
+    made.text(`sum ${n}`, [at.left.x + 0.3 * em + middle * big, top], text, { ...place, size: big });
+    made.text(`sum ${n} is`, [at.left.x + 0.3 * em + middle * big, top + 1.4 * em], meaning, { ...place });
   });
+  if (!at.narrow)
+    made.text(
+      'says',
+      [at.left.x, top + 4.2 * em],
+      `Entry ${spot.entry} names page ${spot.page}. Slot ${spot.slot} is the remainder.`,
+      {
+        size: 1.4 * em,
+      },
+    );
 }

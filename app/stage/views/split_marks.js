@@ -1,7 +1,9 @@
 // How fast K and V arrive at the blocks, and how the parts of V2 become one, as marks. A plant is memory, a pipe and the
 // SMs with their blocks: the stream in the pipe is as wide as the recorded rate. The merge is a table with a last row.
+// split_asks.js has the time of one SM.
 import { Marks } from '../core/kinds.js';
 import { blend, COLOURS, number, PALETTE, rgb, short } from '../core/paint.js';
+import { ASKS_KINDS, asksLayout, asksMarks } from './split_asks.js';
 import { spread } from './split_rule.js';
 
 const LINE = 4; // blocks in a line of an SM's square, and lines
@@ -24,9 +26,9 @@ export function splitLayout({ width: pane, height, em }, { parts, sms, l }) {
     head = (height < 20 * em ? 1.8 : 2.2) * em,
     foot = (narrow ? 3.2 : height < 20 * em ? 1.6 : 2) * em,
     pitch = Math.max(1.15 * em, Math.min(4.4 * em, (height - head - foot) / (parts.length + 1.6))),
-    max = (narrow ? 2.2 : 6) * em,
+    max = (narrow ? 2.7 : 6) * em,
     output = max + (narrow ? 3.6 : 6.5) * em,
-    wide = narrow ? width - output - 7.2 * em : (width - output - 11.5 * em) / 2, // of O's bars, and of l's
+    wide = narrow ? width - output - 8.2 * em : (width - output - 11.5 * em) / 2, // of O's bars, and of l's
     weight = output + (narrow ? 0 : wide + 1.5 * em),
     sum = weight + (narrow ? 4.2 : 6) * em;
   return {
@@ -37,6 +39,7 @@ export function splitLayout({ width: pane, height, em }, { parts, sms, l }) {
       alone: plant(0, width),
       left: plant(0, half),
       right: plant(half + gap, half),
+      time: asksLayout(width, tall, em, narrow),
     },
     rows: { y: head, pitch, end: head + parts.length * pitch },
     ...{ columns: { max, output, weight, sum }, wide, unit: wide / l },
@@ -57,8 +60,8 @@ function plantLayout([x, y, w, h], em, narrow, sms) {
     top = pipe.y + pipe.h + said,
     free = y + h - top,
     high = (/** @type {number} */ many) => free / Math.ceil(sms / many),
-    // how far an SM is from a square, if they fill the place
-    off = (/** @type {number} */ many) => Math.abs(Math.log(w / many / high(many))),
+    // how far an SM is from a square, if they fill the place, and a cost of a last row that is not full
+    off = (/** @type {number} */ many) => Math.abs(Math.log(w / many / high(many))) + (sms % many ? 0.25 : 0),
     columns = Array.from({ length: 32 }, (_, n) => n + 8).reduce((best, many) => (off(many) < off(best) ? many : best));
   return {
     ...{ x, w, em, narrow, big, head, label, strip, rate, pipe, columns, said: top - 0.6 * em },
@@ -72,22 +75,23 @@ function plantLayout([x, y, w, h], em, narrow, sms) {
  * @param {Layout} at
  * @param {object} now
  * @param {block_table.SplitMeta} now.meta
- * @param {string} now.phase whole, many, cut, parts, merged or hand
+ * @param {string} now.phase whole, waits, asks, cut, parts, merged or hand
  * @param {block_table.Timed | null} now.timed the recorded times in the hand
+ * @param {number} now.blocks of the SM in the hand
  * @param {number} now.flow how far the streams have flowed, in whole lengths
  * @param {Paint} paint
  */
-export function splitMarks(at, { meta, phase, timed, flow }, paint) {
+export function splitMarks(at, { meta, phase, timed, blocks, flow }, paint) {
   const made = new Marks(at.em),
-    { long, short: many } = meta;
+    { long, asks } = meta;
   if (phase === 'parts' || phase === 'merged') merge(made, at, meta, phase, paint);
-  else if (long && many && timed) {
+  else if (asks && (phase === 'waits' || phase === 'asks'))
+    asksMarks(made, at.time, { asks, sms: meta.sms, best: meta.best, phase, blocks }, paint);
+  else if (long && timed) {
     const hand = phase === 'hand',
       first = { id: 'left', timed: hand ? timed : long, kernel: 0, late: hand };
     // the first one makes room before another comes
     plant(made, phase === 'whole' ? at.alone : at.left, first, meta, flow, paint);
-    if (phase === 'many')
-      plant(made, at.right, { id: 'short', timed: many, kernel: 0, late: false }, meta, flow, paint);
     if (phase === 'cut' || hand)
       plant(made, at.right, { id: 'right', timed: hand ? timed : long, kernel: 1, late: hand }, meta, flow, paint);
   }
@@ -168,7 +172,7 @@ function plant(made, at, { id, timed, kernel, late }, { sms, size, best, longer,
   made.text(`${id} rate`, [x, at.rate], '', {
     ...{
       value: rate,
-      format: (/** @type {number} */ now) => `${now.toFixed(2)} TB/s`,
+      format: (/** @type {number} */ now) => `${now.toFixed(2)} TB/s asked for`,
       bold: true,
       size: big,
       ...flows,
@@ -308,6 +312,7 @@ function merge(made, at, { parts, m, l, v1_l }, phase, paint) {
 
 /** @type {import('../core/kinds.js').Kinds} */
 export const SPLIT_KINDS = {
+  ...ASKS_KINDS,
   // K over V of some contexts. Each is in parts with so many pixels between them, or in its heads where there is room.
   strip(g, { rect: [x, y, w, h], of: { contexts, parts, heads, letters }, fills, gap }) {
     const whole = w / contexts,

@@ -1,7 +1,7 @@
 """The picture `split`: how fast K and V arrive at few blocks and at many, and how the results of many become one.
 
-Times are recorded, and rates follow from them. The blocks of an SM follow from the rule of
-app/stage/views/split_rule.js. The merge has the run's partitions.
+Times are recorded, and rates follow from them. The blocks of an SM, and how they share the pipe, follow from the rules
+of app/stage/views/split_rule.js. The merge has the run's partitions.
 """
 
 import json
@@ -13,6 +13,7 @@ import pandas as pd
 
 from explainers.stories.block_table import sharing
 from explainers.stories.block_table.paging import WORDS
+from explainers.stories.memory_hierarchy.memory_levels import plateaus
 from explainers.story import stage
 from explainers.story.frames import Frame
 from explainers.story.words import Names, Row
@@ -20,6 +21,8 @@ from kernels.core.remembered import of_recordings
 from kernels.recordings import tables
 
 MERGE = ("parts", "merged")  # the steps of the run
+TIMELINE = ("waits", "asks")  # the modelled steps
+MOST = 8  # blocks of an SM in the model. Registers allow 9 of these kernels at once
 
 
 class Part(TypedDict):
@@ -50,17 +53,33 @@ class Timed(TypedDict):
     parts: int
 
 
+class Asks(TypedDict):
+    """A block of V1 that waits for memory.
+
+    cycles, ns: the recorded wait of a load from device memory.
+    bytes: those on their way for a block, by Little's law: the recorded rate of `long` x this wait / blocks.
+    most: blocks of an SM.
+    seen: recorded rates of V1, each with its blocks for each SM.
+    """
+
+    cycles: float
+    ns: float
+    bytes: float
+    most: int
+    seen: list[tuple[float, float]]
+
+
 class SplitMeta(TypedDict):
     """The fields of the view `split`.
 
-    phases: the kind of each step: whole, many, cut, parts, merged or hand. Without recordings only those of the run.
+    phases: the kind of each step: whole, waits, asks, cut, parts, merged or hand. Without recordings those of the run.
     tokens: of the run's context.
     m, l: of all tokens. v1_l: the l of V1.
     sms: of the GPU. size: tokens of a partition in the recordings.
     longer, more: recorded times at rising lengths, and at rising numbers of contexts. Empty without recordings.
-    long, short: few long contexts, and many short ones with as many tokens.
+    long: few long contexts. asks: their blocks, and how others share the pipe.
     best: the largest rate of all recordings of these kernels, and of the one for grouped heads.
-    source: of the times, in words. ran: the source of the parts, in words.
+    source, modelled, ran: the sources of the times, of the pipe of an SM, and of the parts, in words.
     provenances: the source of each step. None: the page's.
     words: the sentences under a hand. {name} stands for a value.
     """
@@ -77,9 +96,10 @@ class SplitMeta(TypedDict):
     longer: list[Timed]
     more: list[Timed]
     long: Timed | None
-    short: Timed | None
+    asks: Asks | None
     best: float
     source: str
+    modelled: str
     ran: str
     provenances: list[dict[str, str] | None]
     words: dict[str, str]
@@ -89,8 +109,10 @@ def view(data: Names, kernels: tuple[str, str]) -> stage.View:
     """The picture. data: of partitions.py. kernels: the names of V1 and of V2."""
     found = recorded(*kernels)
     steps = _steps(data, found)
+    asks = asks_of(found, data["multiprocessors"])
+    names = {**data, **found, "asks": asks, "view": "split"}
     meta: SplitMeta = {
-        "frames": WORDS.frames(steps, {**data, **found, "view": "split"}),
+        "frames": WORDS.frames(steps, names),
         "phases": [step["phase"] for step in steps],
         "tokens": data["length"],
         "parts": data["parts"],
@@ -102,16 +124,35 @@ def view(data: Names, kernels: tuple[str, str]) -> stage.View:
         "longer": found.get("longer", []),
         "more": found.get("more", []),
         "long": found.get("long"),
-        "short": found.get("short"),
+        "asks": asks,
         "best": found.get("best", 0.0),
         "source": WORDS.say("split_source", found) if found else "",
-        "ran": WORDS.say("split_ran", {**data, "recorded": found.get("size", data["size"])}),
+        "modelled": WORDS.say("split_modelled", names) if found else "",
+        "ran": WORDS.say("split_ran", data),
         "provenances": [],
         "words": WORDS.table("split"),
     }
-    recorded_at = {"label": "recorded", "said": meta["source"]}
-    meta["provenances"] = [None if phase in MERGE else recorded_at for phase in meta["phases"]]
+    recorded_at = {"label": "recorded", "said": WORDS.say("split_times", found) if found else ""}
+    modelled = {"label": "modelled", "said": WORDS.say("little", names) if found else ""}
+    meta["provenances"] = [
+        None if phase in MERGE else modelled if phase in TIMELINE else recorded_at for phase in meta["phases"]
+    ]
     return stage.View("split", "split", "Partitions", {**meta, "clock": True, "state": []})
+
+
+def asks_of(found: Row, sms: int) -> Asks | None:
+    """A waiting block of V1. None without recordings. found: of `recorded`."""
+    if not found:
+        return None
+    (rate, _), (blocks, _) = found["long"]["rate"], found["long"]["blocks"]
+    seen = [one for one in found["more"] if one["blocks"][0] > blocks and one["blocks"][0] <= MOST * sms]
+    return {
+        "cycles": found["cycles"],
+        "ns": found["ns"],
+        "bytes": 1000 * rate * found["ns"] / blocks,  # 1 TB/s is 1,000 bytes in a nanosecond
+        "most": MOST,
+        "seen": [(one["blocks"][0] / sms, one["rate"][0]) for one in (found["long"], *seen)],
+    }
 
 
 def questions(data: Names, kernels: tuple[str, str]) -> list[stage.Question]:
@@ -139,7 +180,8 @@ def _steps(data: Names, found: Row) -> list[Row]:
         "parts": ({}, own),
         "merged": ({}, _lines(data["second"])),
     }
-    lit = {"whole": (v1, {}), "many": (v1, {}), "cut": (v1, v2), **merge, "hand": (v1, v2)} if found else merge
+    whole: dict[str, tuple[dict[str, int], dict[str, int]]] = dict.fromkeys(("whole", *TIMELINE), (v1, {}))
+    lit = {**whole, "cut": (v1, v2), **merge, "hand": (v1, v2)} if found else merge
     return [{"phase": phase, "tile": -1, "v1_lines": one, "v2_lines": other} for phase, (one, other) in lit.items()]
 
 
@@ -159,13 +201,18 @@ def recorded(whole: str, cut: str) -> Row:
     longer: a Timed for each length, of the number of contexts with most lengths. more: one for each number of contexts.
     long: the last one of longer. short: the one of more with as many tokens. one_part: the longest one in one part, if
     V2 is slower there. best: the largest rate.
-    heads, size: query heads, and tokens of a partition. device, date. Empty without recordings of all this.
+    cycles, ns: the wait of a load from device memory of the same GPU. heads, size: query heads, and tokens of a
+    partition. device, date. Empty without recordings of all this.
     """
+    waits = {
+        where.device: plateaus(made).set_index("level").loc["Device memory"]
+        for made, where in tables.recorded("hierarchy").values()
+    }
     for made, where in tables.recorded("bench").values():
         rows = tables.of_present_code(made, where).query("status == 'ok'").dropna(subset=["seq_len"])
         of = {name: rows[rows.name == name].drop_duplicates("problem", keep="last") for name in (whole, cut)}
         pairs = of[whole].merge(of[cut], on="problem", suffixes=("", "_cut"))
-        if not len(pairs):
+        if not len(pairs) or where.device not in waits:
             continue
         size = int(pairs.settings_cut.str.extract(r"PARTITION=(\d+)", expand=False).astype(int).iloc[0])
         timed = [_timed(row, size) for _, row in pairs.iterrows()]
@@ -181,6 +228,7 @@ def recorded(whole: str, cut: str) -> Row:
                     (one for one in longer[::-1] if one["parts"] == 1 and one["us"][1] > one["us"][0]), None
                 ),
                 "best": max(sharing.best(WORDS.table("kernels")["grouped"]), *(max(one["rate"]) for one in timed)),
+                **{key: float(waits[where.device][key]) for key in ("cycles", "ns")},
                 **{"heads": int(pairs.num_heads.iloc[0]), "size": size},
                 **{"device": stage.gpu_name(where.device), "date": where.date},
             }

@@ -14,7 +14,7 @@ import { period, schedule, share } from '../../../app/stage/views/loop_rule.js';
 import { placeOf } from '../../../app/stage/views/slots_rule.js';
 import { held, traffic } from '../../../app/stage/views/race_rule.js';
 import { bytesOf } from '../../../app/stage/views/sharing_rule.js';
-import { spread } from '../../../app/stage/views/split_rule.js';
+import { asked, spread } from '../../../app/stage/views/split_rule.js';
 import { trips } from '../../../app/stage/views/trips_rule.js';
 
 let given = '';
@@ -51,6 +51,7 @@ const apply = {
   placeOf,
   bytesOf,
   spread,
+  asked,
   sharedLoad,
   access,
   traffic,

@@ -73,14 +73,33 @@ def test_v2_is_faster_at_each_place_of_the_slider_where_the_right_answer_says_so
     assert found["one_part"]["parts"] == 1 and found["one_part"]["us"][1] > found["one_part"]["us"][0]
 
 
+def test_the_pipe_fills_by_littles_law_close_to_the_recorded_rates():
+    found, sms = split.recorded(V1, V2), 132
+    asks = split.asks_of(found, sms)
+    assert asks["seen"][0] == (128 / sms, found["long"]["rate"][0]) and len(asks["seen"]) == 4
+    counts = range(1, asks["most"] + 1)
+    fills = applied("asked", [[n, asks, sms, found["best"]] for n in counts])
+    for n, fill in zip(counts, fills):
+        in_flight = min(n * asks["bytes"], fill["full"])  # of an SM, at a wait of asks["ns"]
+        assert fill["rate"] == pytest.approx(sms * in_flight / asks["ns"] / 1000)
+        assert fill["share"] == pytest.approx(min(1, n * fill["slot"] / asks["cycles"])) and fill["share"] <= 1
+        assert fill["period"] >= asks["cycles"]
+    full = [n for n, fill in zip(counts, fills) if fill["share"] == 1]
+    assert full == [6, 7, 8] and fills[5]["full"] / asks["bytes"] == pytest.approx(6, rel=0.02)
+    for each, rate in asks["seen"]:  # a short context takes time to start
+        modelled = min(found["best"], each * fills[0]["rate"])
+        assert rate <= modelled < 1.2 * rate
+
+
 def test_without_recordings_the_steps_are_those_of_the_run():
     problem = PagedProblem(context_lens=(70,), num_heads=4, num_kv_heads=2, head_dim=64, dtype="float32")
     runs = [execute.run(Request(KERNELS[name], problem, of)) for name, of in ((V1, ()), (V2, (("PARTITION", 32),)))]
     data = partitions.data_of(*runs, "A")
     meta = split.view(data, (V1, V2)).meta
-    assert meta["phases"] == ["whole", "many", "cut", "parts", "merged", "hand"]
+    assert meta["phases"] == ["whole", "waits", "asks", "cut", "parts", "merged", "hand"]
     assert all(len(frame["head"].split()) <= 12 for frame in meta["frames"])
-    assert [bool(of) for of in meta["provenances"]] == [True, True, True, False, False, True]
+    labels = [of["label"] if of else "" for of in meta["provenances"]]
+    assert labels == ["recorded", "modelled", "modelled", "recorded", "", "", "recorded"]
     assert [one.id for one in split.questions(data, (V1, V2))] == ["empty_pipe", "merge", "check_split"]
     meta = split.view(data, ("another", V2)).meta
     assert meta["phases"] == ["parts", "merged"] and not meta["longer"]
