@@ -1,6 +1,6 @@
 """The picture `loop`: the reader moves the softmax or the copy, and the rest of the tensor cores shrinks or grows."""
 
-from browser.stepping import hover
+from browser.stepping import hover, settled
 from browser.test_covering import opened
 from playwright.sync_api import expect
 
@@ -49,7 +49,9 @@ def test_a_hand_drags_the_end_of_a_bar(visit):
         == f"group 2: softmax, key tile 12\n{ns} ns (modelled)"
     )
     assert hover(page, TITLE, kind="row", panel="B") != before  # its softmax is shorter, too
-    page.keyboard.press("ArrowLeft")
+    page.evaluate("window.clock.set(5, 'jump')")
+    expect(headline(page)).to_contain_text("A real run")
+    settled(page)
     run = hover(page, TITLE, panel="run", part="S", tile=3, group=0)
     assert run.endswith("(recorded)")
     assert hover(page, TITLE, kind="least").startswith("At least: only the products count")
