@@ -18,7 +18,7 @@ export function placesLayout({ width, height, em }, levels) {
     axis = 2.1 * em,
     far = levels[levels.length - 1],
     top = (levels.length - 1) * row,
-    side = Math.max(9 * em, Math.min(height - top - axis - 0.6 * em, 0.36 * width)),
+    side = Math.max((narrow ? 10 : 9) * em, Math.min(height - top - axis - 0.6 * em, 0.36 * width)),
     tall = Math.max(height, top + side + axis + 0.6 * em),
     from = (narrow ? 1.6 : 4.6) * em, // the edge of the thread
     floor = tall - axis,
@@ -105,7 +105,7 @@ function addLevel(made, at, now, level, n, paint) {
       now.known[n] ? known : { stroke: paint.border, dash: [3, 6] },
     );
     if (!now.known[n] && !now.away[n]) {
-      made.text(`code ${n}`, [from + 0.9 * em, y - 0.5 * em], level.code, { mono: true });
+      made.text(`code ${n}`, [from + 0.9 * em, y - 0.35 * em], level.code, { mono: true });
       made.text(`asks ${n}`, [from + (alike - from) / 2, y + 0.5 * big], '?', {
         ...{ bold: true, align: 'center', size: 1.5 * big, fill: paint.primary },
       });
@@ -145,7 +145,8 @@ function addLevel(made, at, now, level, n, paint) {
   if (large) addTensors(made, at, now, [x, below + 0.8 * em, left + side - 0.7 * em, y + side / 2], pale);
   if (!shares || narrow) return;
   // a bracket around this memory and the one before
-  const named = widest([`${level.name} ${wait}`], font) + big,
+  const two = now.levels.slice(n - 1, n + 1).map(({ name, wait }) => `${name} ${wait}`),
+    named = widest(two, font) + big,
     right = x + Math.max(named, widest([about], `${em}px ${paint.font}`)) + 1.2 * em,
     [high, low] = [at.rowY(n - 1) - 1.1 * em, below + 0.3 * em];
   made.add('shares up', 'line', [right, high, 0, low - high], { stroke: paint.text, width: 1.5 });
@@ -156,11 +157,13 @@ function addLevel(made, at, now, level, n, paint) {
 
 /** Q, K, V and O in device memory: at its scale, and magnified below. @type {(made: Marks, at: Layout, now: Now, room:
  *  number[], alpha: number) => void} */
-function addTensors(made, { em, area }, { tensors }, [x, y, right, bottom], alpha) {
+function addTensors(made, { em, area, narrow }, { tensors }, [x, y, right, bottom], alpha) {
   const dot = Math.max(2, area * Math.sqrt(tensors.bytes)),
     gap = 0.4 * em,
-    tile = Math.min((right - x - 3 * gap) / 4, bottom - y - dot - 4.2 * em),
-    top = bottom - tile - 2.4 * em,
+    said = narrow ? tensors.said.replace(/.*: /, '') : tensors.said, // a narrow square has room for the bytes
+    under = 2.4 * em,
+    tile = Math.min((right - x - 3 * gap) / 4, bottom - y - dot - under - 1.8 * em),
+    top = bottom - tile - under,
     seen = tile > 1.2 * em, // in a low window, only at its scale
     end = x + 4 * (dot + 2) - 2;
   if (seen)
@@ -180,7 +183,7 @@ function addTensors(made, { em, area }, { tensors }, [x, y, right, bottom], alph
       ...{ bold: true, align: 'center', size: 1.4 * em, fill: '#fff' },
     });
   });
-  if (seen) made.text('tensors are', [x, bottom - 0.8 * em, right - x], tensors.said);
+  if (seen) made.text('tensors are', [x, bottom - 0.8 * em, right - x], said);
 }
 
 /** Words in lines of so many words. @type {(text: string, most: number) => string[]} */
