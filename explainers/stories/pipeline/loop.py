@@ -53,7 +53,8 @@ class LoopMeta(TypedDict):
     cycle: multiply-adds of the tensor cores of an SM in a cycle, and its exponentials.
     run: bars in ns from the left edge. source: of the run. share: of the block's time with work for the tensor cores.
     provenances: the source of each step. None: the page's, the run.
-    rule: the sentence on the model. least: what counts as work in the run. words: the sentences under a hand. {name} stands for a value.
+    rule: the sentence on the model. least: what counts as work in the run.
+    words: the sentences under a hand. {name} stands for a value.
     """
 
     frames: list[Frame]
