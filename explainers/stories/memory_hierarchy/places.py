@@ -101,7 +101,7 @@ class Ended(TypedDict):
 
 
 class Tensors(TypedDict):
-    """Q, K, V and O of a request. bytes: of one of them. said: their tokens and the bytes of all four."""
+    """Q, K, V and O of a request. bytes: of one array. said: the tokens, and the bytes of the four arrays."""
 
     bytes: int
     said: str
