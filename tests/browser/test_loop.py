@@ -1,6 +1,6 @@
 """The picture `loop`: the reader moves the softmax or the copy, and the rest of the tensor cores shrinks or grows."""
 
-from browser.stepping import hover
+from browser.stepping import hover, settled
 from browser.test_covering import opened
 from playwright.sync_api import expect
 
@@ -15,7 +15,7 @@ def headline(page):
 
 def test_the_length_of_a_piece_says_whether_the_tensor_cores_rest(visit):
     page = visit(PICTURE)
-    expect(headline(page)).to_have_text("Drag the end of the softmax. When do tensor cores never rest?")
+    expect(headline(page)).to_have_text("Drag the end of the softmax until the tensor cores never rest.")
     softmax, copy = (page.locator(f".hands input[aria-label='ns of the {name}']") for name in ("softmax", "copy"))
     softmax.fill("500")
     expect(headline(page)).to_have_text("The softmax ends before the other group's products: no rest.")
@@ -28,7 +28,7 @@ def test_the_length_of_a_piece_says_whether_the_tensor_cores_rest(visit):
     assert softmax.input_value() == "999" and page.evaluate("window.clock.step") == HAND - 1
     page.get_by_role("button", name="Back to the run").click()
     assert softmax.input_value() == "690"
-    expect(headline(page)).to_have_text("Drag the end of the softmax. When do tensor cores never rest?")
+    expect(headline(page)).to_have_text("Drag the end of the softmax until the tensor cores never rest.")
 
 
 def test_a_hand_drags_the_end_of_a_bar(visit):
@@ -37,7 +37,7 @@ def test_a_hand_drags_the_end_of_a_bar(visit):
     x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
     said = hover(page, TITLE, panel="C", part="P", tile=12, group=0)
     assert said == "group 1: softmax, key tile 12\n690 ns (modelled)"
-    run = hover(page, TITLE, panel="run", part="S", tile=3, group=0)
+    before = hover(page, TITLE, kind="row", panel="B")
     page.mouse.move(x, y)
     page.mouse.down()
     page.mouse.move(x - 60, y, steps=4)
@@ -48,7 +48,13 @@ def test_a_hand_drags_the_end_of_a_bar(visit):
         hover(page, TITLE, panel="C", part="P", tile=12, group=1)
         == f"group 2: softmax, key tile 12\n{ns} ns (modelled)"
     )
-    assert hover(page, TITLE, panel="run", part="S", tile=3, group=0) == run and run.endswith("(recorded)")
+    assert hover(page, TITLE, kind="row", panel="B") != before  # its softmax is shorter, too
+    page.evaluate("window.clock.set(5, 'jump')")
+    expect(headline(page)).to_contain_text("A real run")
+    settled(page)
+    run = hover(page, TITLE, panel="run", part="S", tile=3, group=0)
+    assert run.endswith("(recorded)")
+    assert hover(page, TITLE, kind="least").startswith("At least: only the products count")
 
 
 def test_show_me_goes_on_to_the_schedule_of_the_answer(visit):

@@ -10,7 +10,8 @@ import { period, schedule, SETTLED, settled, share } from './loop_rule.js';
 
 const MOVE = 1100; // ms of a step
 const LONGEST = { copy: 3000, softmax: 2000 }; // ns
-const [PIECES, , AFTER, FLIGHT, TURNS, RUN, HAND] = Array(7).keys();
+const [PIECES, , AFTER, , TURNS, RUN, HAND] = Array(7).keys();
+const ROWS = [['A'], ['A'], ['A'], ['B', 'A'], ['C', 'B', 'A'], ['run', 'C'], ['C', 'B']]; // the schedules of each step
 
 /** @type {Picture<pipeline.LoopMeta>} */
 export default function (host, { meta }, context) {
@@ -40,22 +41,20 @@ export default function (host, { meta }, context) {
       const all = schedule(name, times),
         bars = step >= TURNS ? settled(all) : all; // the time of the share, without the start
       return {
-        ...{ id, title, note, bars, share: share(all, times), full: name === 'turns', recorded: false },
-        first: step >= TURNS ? SETTLED : 0,
+        ...{ id, title, note, share: share(all, times), recorded: false, numbered: step < TURNS },
+        ...{ bars: step > 1 ? bars : bars.filter(({ tile }) => tile === 0), first: step >= TURNS ? SETTLED : 0 },
       };
     };
-    const found = [one('A', 'after', 'A  No overlap', filled(texts.after, { groups }))];
-    if (step <= 1) found[0].bars = found[0].bars.filter(({ tile }) => tile === 0);
-    if (step >= FLIGHT) found.push(one('B', 'flight', 'B  Copies ahead', texts.flight));
-    if (step >= TURNS) found.push(one('C', 'turns', 'C  Taking turns', filled(texts.turns, { tile: SETTLED })));
-    if (step >= RUN)
-      found.push({
-        ...{ id: 'run', title: 'Real run', note: meta.source, bars: /** @type {any} */ (run), share: meta.share },
-        ...{ full: true, recorded: true, first: 0 },
-      });
-    // the schedule of the step is the large one. Under the hand, it is the one that the hand moves
-    const large = step === HAND ? 2 : found.length - 1;
-    return [found[large], ...found.filter((_, n) => n !== large)];
+    // the first one is large. Under the hand, it is the one that the hand moves
+    return ROWS[step].map(id => {
+      if (id === 'A') return one(id, 'after', 'A  No overlap', texts.after);
+      if (id === 'B') return one(id, 'flight', 'B  Copies ahead', texts.flight);
+      if (id === 'C') return one(id, 'turns', 'C  Taking turns', filled(texts.turns, { tile: SETTLED }));
+      return {
+        ...{ id, title: 'Real run', note: meta.source, bars: /** @type {any} */ (run), share: meta.share },
+        ...{ recorded: true, numbered: false, first: 0 },
+      };
+    });
   }
   const place = (now = panels()) =>
     loopLayout(size, { units: clock.step > PIECES, metered: clock.step >= AFTER, panels: now });
@@ -67,8 +66,8 @@ export default function (host, { meta }, context) {
       endOf = (/** @type {string} */ of) =>
         bars.find(({ part, start, group }) => part === of && start > -1e-6 && group < 1)?.end ?? 0;
     return [
-      { x: 'copy', at: endOf('V') },
-      { x: 'softmax', at: endOf('P') },
+      { x: 'copy', at: endOf('V'), ns: asked.copy },
+      { x: 'softmax', at: endOf('P'), ns: asked.softmax },
     ];
   }
 
@@ -85,7 +84,7 @@ export default function (host, { meta }, context) {
       {
         ...{ panels: now, length: length(), cycle: meta.cycle, handles: handles() },
         tile: thing?.tile === undefined ? null : thing,
-        model: { share: now.find(({ id }) => id === 'C')?.share ?? 0, softmax: start.softmax, slow: meta.slow },
+        ...{ softmax: start.softmax, least: meta.least },
       },
       paint,
     );
@@ -114,7 +113,7 @@ export default function (host, { meta }, context) {
       input.setAttribute('aria-valuetext', `${name}: ${ns} ns`);
     }
     controls.toggleAttribute('inert', clock.step !== HAND);
-    from.textContent = clock.step < AFTER ? '' : meta.rule; // the first steps have no times
+    from.textContent = clock.step < AFTER ? '' : clock.step === RUN ? meta.least : meta.rule; // the first steps have no times
     reset.toggleAttribute('inert', !touched);
     grips.toggleAttribute('hidden', clock.step !== HAND);
   }
@@ -171,13 +170,13 @@ export default function (host, { meta }, context) {
     const at = place(),
       scale = nsOfPixel();
     for (const { x, at: ns } of handles()) {
-      const lane = at.places[0][x],
+      const lane = x === 'copy' ? at.lanes.copy : at.lanes.rows[0],
         grip = /** @type {HTMLElement} */ (grips.querySelector(`[data-grip=${x}]`));
       Object.assign(grip.style, {
         left: `${at.left + ns / scale - 22}px`,
         width: '44px',
-        top: `${lane.y - 6}px`,
-        height: `${lane.h + 12}px`,
+        top: `${lane.y - (x === 'copy' ? 6 : 2 * at.em)}px`,
+        height: `${lane.h + (x === 'copy' ? 12 : 2 * at.em + 6)}px`,
       });
     }
   }

@@ -1,6 +1,6 @@
-// The picture of one loop in three schedules, as marks. The lane of the tensor cores is large: their work has colours, and
-// their rest is hatched, with what it waits for. Two thin lanes below have the copies and the softmax. Schedules of other
-// steps are rows of the same form, on the same time axis. A bar of one piece keeps its name, so it moves along its lane
+// The picture of one loop in three schedules, as marks. A large strip says when the tensor cores work. Their rest is hatched,
+// with what it waits for. Below, each group of warps has a row with its pieces, and the copies have one. Schedules of other
+// steps are strips of the same form, on the same time axis. A bar of one piece keeps its name, so it moves along its row
 // from schedule to schedule.
 import { Marks } from '../core/kinds.js';
 import { COLOURS, PALETTE, blend, rgb, widest } from '../core/paint.js';
@@ -18,100 +18,94 @@ const inkOn = fill => {
   return 0.2126 * r + 0.7152 * g + 0.0722 * b > 0.18 ? '#111' : '#fff';
 };
 const GRID = 64; // operations in a row of the picture of a cycle
+const LATE = { span: [0.5, 1] }; // no bar crosses a name on its way
 const percent = (/** @type {number} */ share) => `${Math.round(100 * share)}%`;
+const nsOf = (/** @type {number} */ ns) => `${Math.round(ns).toLocaleString('en')} ns`;
 
 /** @typedef {import('./loop_rule.js').Bar & {spent?: number}} Piece */
 /**
- * @typedef {object} Panel a schedule, or the run. The first one is large, and the others are rows below it.
+ * @typedef {object} Panel a schedule, or the run. The first one is large, and the others are strips below it.
  * @property {string} id
  * @property {string} title
  * @property {string} note dim, after the title
  * @property {Piece[]} bars
  * @property {number} share of the time in which the tensor cores work
- * @property {boolean} full whether a product has all tensor cores
  * @property {boolean} recorded
  * @property {number} first key tile of the bars
+ * @property {boolean} numbered whether a bar says its key tile
  */
-
-/** The model of the run. softmax: its ns. slow: median ns of a softmax of the run's slower warpgroup.
- *  @typedef {{share: number, softmax: number, slow: number}} Model */
 
 const groupsOf = (/** @type {Panel} */ { bars }) => 1 + Math.max(0, ...bars.map(({ group }) => group));
 
 /**
  * @param {{width: number, height: number, em: number}} size
- * @param {{units: boolean, metered: boolean, panels: Panel[]}} now units: whether the pieces are on their units. metered:
+ * @param {{units: boolean, metered: boolean, panels: Panel[]}} now units: whether the pieces are on their rows. metered:
  *   whether the shares are there
  */
 export function loopLayout({ width, height, em }, { units, metered, panels }) {
   const narrow = width < 620,
-    left = (narrow ? 5 : 9) * em,
+    groups = groupsOf(panels[0]),
+    left = (narrow ? 5 : 8.6) * em,
     right = (narrow ? 3.6 : metered ? 9.4 : 2) * em,
-    title = (narrow ? 2.6 : 2) * em,
+    title = (narrow ? 2.6 : 2.2) * em,
     axis = 2.6 * em,
-    strip = (narrow ? 1.8 : 3) * em,
-    strips = (panels.length - 1) * strip,
+    strip = (narrow ? 2.2 : 3) * em,
     row = Math.max(5 * em, 0.24 * height), // of the pieces, before the units are known
     spare = height - row - (title + 2.6 * em),
     head = units || spare < 9 * em ? 0 : spare, // a low window has only the pieces
     top = head + title,
-    room = Math.max((narrow ? 10.5 : 16) * em, height - top - axis - strips),
-    tensor = { y: top, h: 0.6 * room },
-    softmax = { y: top + 0.62 * room, h: 0.22 * room },
-    copy = { y: top + 0.86 * room, h: 0.14 * room },
+    room = Math.max((narrow ? 16 : 20) * em, height - top - axis - (panels.length - 1) * strip - 0.4 * em),
+    notes = 2 * em, // between the strip and the groups
+    gap = 0.35 * em,
+    part = room - notes - 2 * gap,
+    tensor = { y: top, h: 0.28 * part },
+    below = top + tensor.h + notes,
+    high = (0.56 * part) / groups,
+    rows = Array.from({ length: groups }, (_, n) => ({ y: below + n * (high + gap), h: high })),
+    copy = { y: top + room - 0.16 * part, h: 0.16 * part },
     bottom = top + room,
-    /** @type {Record<string, {y: number, h: number}>[]} */ places = [{ tensor, softmax, copy }];
-  for (let n = 1; n < panels.length; n++)
-    places.push({ tensor: { y: bottom + axis + (n - 1) * strip, h: strip - (narrow ? 0.4 : 0.8) * em } });
-  // before the units are known, all pieces are in one row
-  if (!units) places[0] = { tensor: { y: top, h: row }, copy: { y: top, h: row }, softmax: { y: top, h: row } };
+    one = { y: top, h: row },
+    others = panels.slice(1).map((_, n) => ({ y: bottom + axis + n * strip + 0.4 * em, h: strip - 0.9 * em }));
   return {
-    ...{ width, height: Math.max(height, units ? bottom + axis + strips : top + row + 2.6 * em), em, narrow },
-    ...{
-      left: units ? left : 0,
-      right: units ? right : 0,
-      head,
-      title: head + 0.7 * title,
-      places,
-      bottom,
-      units,
-      metered,
-    },
+    ...{ width, height: Math.max(height, units ? bottom + axis + others.length * strip : top + row + 2.6 * em) },
+    ...{ em, narrow, left: units ? left : 0, right: units ? right : 0, head, title: head + 0.66 * title },
+    ...{ notes: below - 0.62 * em, bottom, units, metered, others },
+    // before the units are known, all pieces are in one row
+    lanes: units ? { tensor, rows, copy } : { tensor: one, rows: [one], copy: one },
   };
 }
 
 /** @typedef {ReturnType<typeof loopLayout>} Layout */
 /**
+ * @typedef {object} Now
+ * @property {Panel[]} panels
+ * @property {number} length ns of the axis
+ * @property {number[]} cycle multiply-adds and exponentials of an SM in a cycle
+ * @property {{unit: string, tile: number, panel: string} | null} tile under the pointer
+ * @property {{x: string, at: number, ns: number}[]} handles moments that the reader can drag, and the length of their piece
+ * @property {number} softmax ns of the model
+ * @property {string} least what counts as work in the run
+ */
+/**
  * @param {Layout} at
- * @param {object} now
- * @param {Panel[]} now.panels
- * @param {number} now.length ns of the axis
- * @param {number[]} now.cycle multiply-adds and exponentials of an SM in a cycle
- * @param {{unit: string, tile: number, panel: string} | null} now.tile under the pointer
- * @param {{x: string, at: number}[]} now.handles moments that the reader can drag
- * @param {Model} now.model
+ * @param {Now} now
  * @param {Paint} paint
  */
 export function loopMarks(at, now, paint) {
   const made = new Marks(at.em),
-    { em, narrow, left } = at,
+    { em, narrow, left, lanes } = at,
     wide = at.width - left - at.right,
     x = (/** @type {number} */ ns) => left + (wide * Math.max(0, Math.min(now.length, ns))) / now.length,
-    paper = rgb(paint.background),
-    lanes = at.places[0],
     [panel] = now.panels,
-    groups = groupsOf(panel),
-    key = panel.recorded ? 'run' : 'main', // the bars of a schedule become those of the next one
-    late = { span: [0.5, 1] }, // no bar crosses a name on its way
     measured = (/** @type {string} */ text, size = em) => widest([text], `600 ${size}px ${paint.font}`);
   if (at.units) {
-    made.text(`${panel.id} title`, [0, at.title], panel.title, { ...late, bold: true, size: 1.25 * em });
+    made.text(`${panel.id} title`, [0, at.title], panel.title, { ...LATE, bold: true, size: 1.25 * em });
     if (!narrow)
       made.text(`${panel.id} note`, [measured(panel.title, 1.25 * em) + em, at.title], panel.note, {
-        ...{ ...late, fill: blend(rgb(paint.text), paper, 0.7) },
+        ...{ ...LATE, fill: blend(rgb(paint.text), rgb(paint.background), 0.7) },
       });
-    addLanes(made, at, panel, groups, paint);
-    addRests(made, panel, lanes, x, now.length, em, paint);
+    addLanes(made, at, panel, paint);
+    addStrip(made, panel, lanes.tensor, x, now.length, em, paint);
   } else {
     if (at.head) addCycle(made, at, now.cycle, paint);
     made.text('tile', [0, at.title], 'One key tile', { bold: true, size: 1.15 * em });
@@ -120,203 +114,262 @@ export function loopMarks(at, now, paint) {
     });
   }
   const texts = new Marks(em);
-  for (const bar of panel.bars) {
-    if ((!at.units && bar.group > 0) || bar.start >= now.length || bar.end <= 0) continue;
-    const lane = lanes[bar.unit],
-      whole = bar.group < 0 || !at.units || (panel.full && bar.unit === 'tensor'),
-      high = whole ? lane.h : lane.h / groups - 1,
-      y = lane.y + (whole ? 0 : (bar.group * lane.h) / groups),
-      name = `${key} ${bar.part} ${bar.tile - panel.first} ${bar.group}`,
-      from = x(bar.start),
-      w = Math.max(1, x(bar.end) - from - 1),
-      fill = colourOf(bar, paper),
-      other = now.tile && (now.tile.tile !== bar.tile || now.tile.panel !== panel.id),
-      way = { alpha: other ? 0.35 : 1, ease: 'both', enter: { alpha: 0 }, span: now.panels[1] ? [0.4, 1] : [0, 1] },
-      [piece, means] = PIECES[/** @type {keyof typeof PIECES} */ (bar.part)],
-      datum = { panel: panel.id, unit: bar.unit, part: bar.part, tile: bar.tile, group: bar.group };
-    made.rect(name, [from, y, w, high], { fill, ...way, datum, tip: tipOf(panel, bar) });
-    const say = (
-      /** @type {string} */ what,
-      /** @type {number} */ tx,
-      /** @type {number} */ ty,
-      /** @type {string} */ text,
-      /** @type {Record<string, any>} */ more = {},
-    ) => texts.text(`${name} ${what}`, [tx, ty], text, { ...way, fill: inkOn(rgb(fill)), ...more });
-    if (!at.units) {
-      say('says 0', from + 0.6 * em, y + high / 2 - 0.2 * em, piece, { bold: true, size: 1.25 * em });
-      say('means', from + 0.6 * em, y + high / 2 + 1.3 * em, means);
-      continue;
-    }
-    const tensor = bar.unit === 'tensor',
-      own = panel.recorded && bar.part === 'P' ? Math.min(w, x(bar.start + now.model.softmax) - from) : w,
-      /** @type {(end: number) => number} the room of a handle at an end */
-      grip = end =>
-        now.handles.some(({ x: of, at: ns }) => of === bar.unit && bar.group < 1 && Math.abs(ns - end) < 1)
-          ? 1.5 * em
-          : 0,
-      numbers = !tensor || !panel.full || measured(`O ${panel.first}`) < w - 0.15 * em, // of all products, or of none
-      [before, after] = [grip(bar.start), grip(bar.end)],
-      names =
-        bar.part === 'P'
-          ? [`softmax ${bar.tile}`, 'softmax', `P ${bar.tile}`, 'P']
-          : [...(numbers ? [`${bar.part} ${bar.tile}`] : []), bar.part],
-      sizes = tensor && !panel.full ? [1.7, 1.3, 1] : [1],
-      found = names.flatMap(text => sizes.map(part => ({ text, size: part * em })));
-    const text = found.find(({ text, size }) => measured(text, size) < own - before - after - 0.15 * em),
-      many = tensor && panel.full && measured('1', 1.7 * em) < w, // with its group
-      lines = [...(many ? [{ text: `${bar.group + 1}`, size: 1.7 * em }] : []), ...(text ? [text] : [])];
-    if (high > em * lines.length)
-      lines.forEach(({ text, size }, n) =>
-        say(
-          `says ${n}`,
-          from + (own + before - after) / 2,
-          y + high / 2 + 0.36 * size + (n - (lines.length - 1) / 2) * 1.8 * em,
-          text,
-          {
-            ...{ align: 'center', bold: true, size },
-          },
-        ),
-      );
-  }
-  if (panel.recorded) addLonger(made, panel, lanes, groups, x, now.model.softmax, em, paint, measured);
+  for (const bar of panel.bars)
+    if (bar.start < now.length && bar.end > 0 && (at.units || bar.group < 1))
+      addBar(made, texts, at, now, panel, bar, x, measured, paint);
+  if (panel.recorded) addLonger(made, at, panel, now, x, paint);
   made.list.push(...texts.list);
-  if (at.metered) addShare(made, at, panel, now.model);
-  now.panels.slice(1).forEach((one, n) => addRow(made, at, one, n + 1, x, now.length, paint));
+  if (at.units && panel.id === 'A') addBarrier(made, at, panel, now.length, x, measured, paint);
+  if (at.metered) addShare(made, at, panel, panel.recorded ? now.least : '', paint);
+  now.panels.slice(1).forEach((one, n) => addRow(made, at, one, n, x, now.length, paint));
   if (at.units) addAxis(made, at, x, now.length, paint);
-  for (const { x: name, at: ns } of now.handles) {
-    const { softmax } = lanes,
-      lane = name === 'copy' ? lanes.copy : { y: softmax.y, h: softmax.h / groups - 1 };
-    made.rect(`handle ${name}`, [x(ns) - 3, lane.y - 4, 6, lane.h + 8], { fill: paint.primary });
+  for (const { x: name, at: moment, ns } of now.handles) {
+    const lane = name === 'copy' ? lanes.copy : lanes.rows[0];
+    const up = name === 'copy' ? 4 : lane.y - at.notes - 0.5 * em,
+      said = name === 'copy' ? '' : nsOf(ns),
+      [y, half] = said ? [at.notes - 0.4 * em, measured(said, 1.15 * em) / 2 + 0.4 * em] : [lane.y + lane.h / 2, 5];
+    made.rect(`handle ${name}`, [x(moment) - 3, lane.y - up, 6, lane.h + up + 4], { fill: paint.primary });
     for (const way of [-1, 1])
       made.add(`handle ${name} ${way}`, 'way', null, {
         points: [
-          [x(ns) + 5 * way, lane.y + lane.h / 2],
-          [x(ns) + 1.3 * em * way, lane.y + lane.h / 2],
+          [x(moment) + half * way, y],
+          [x(moment) + (half + 0.9 * em) * way, y],
         ],
         ...{ stroke: paint.primary, width: 3, head: 5 },
+      });
+    if (said)
+      made.text(`handle ${name} is`, [x(moment), at.notes], said, {
+        ...{ align: 'center', bold: true, size: 1.15 * em, fill: paint.primary },
       });
   }
   return made.list;
 }
 
-/** By how much a softmax of the run is longer than that of the model. @type {(made: Marks, panel: Panel, lanes:
- *  Record<string, {y: number, h: number}>, groups: number, x: (ns: number) => number, softmax: number, em: number,
- *  paint: Paint, measured: (text: string) => number) => void} */
-function addLonger(made, { bars }, { softmax: lane }, groups, x, softmax, em, paint, measured) {
-  const high = lane.h / groups - 1;
-  for (const { part, tile, group, start, end } of bars) {
-    const more = end - start - softmax;
-    if (part !== 'P' || more < 0.1 * softmax || start < 0) continue;
+/** A piece on its row. Its texts come later, above all bars. @type {(made: Marks, texts: Marks, at: Layout, now: Now,
+ *  panel: Panel, bar: Piece, x: (ns: number) => number, measured: (text: string, size?: number) => number, paint: Paint) =>
+ *  void} */
+function addBar(made, texts, at, now, panel, bar, x, measured, paint) {
+  const { em, lanes } = at,
+    lane = bar.unit === 'copy' ? lanes.copy : lanes.rows[bar.group],
+    name = `${panel.recorded ? 'run' : 'main'} ${bar.part} ${bar.tile - panel.first} ${bar.group}`, // as in the last step
+    shared = bar.part === 'O' && during(panel, bar), // its row, with the softmax of the next tile
+    high = shared ? lane.h / 2 : lane.h,
+    from = x(bar.start),
+    w = Math.max(1, x(bar.end) - from - 1),
+    paper = rgb(paint.background),
+    fill = at.units ? colourOf(bar, paper, panel.numbered) : blend(rgb(COLOURS[bar.part]), paper, 0.88),
+    other = now.tile && (now.tile.tile !== bar.tile || now.tile.panel !== panel.id),
+    way = { alpha: other ? 0.35 : 1, ease: 'both', enter: { alpha: 0 }, span: now.panels[1] ? [0.4, 1] : [0, 1] },
+    [piece, means] = PIECES[/** @type {keyof typeof PIECES} */ (bar.part)],
+    datum = { panel: panel.id, unit: bar.unit, part: bar.part, tile: bar.tile, group: bar.group };
+  made.rect(name, [from, lane.y, w, high], {
+    ...{ fill, ...way, datum, tip: tipOf(panel, bar) },
+    ...(shared ? { stroke: paint.background, width: 1.5 } : {}),
+  });
+  /** @type {(what: string, tx: number, ty: number, text: string, more?: Record<string, any>) => void} */
+  const say = (what, tx, ty, text, more = {}) =>
+    texts.text(`${name} ${what}`, [tx, ty], text, { ...way, fill: inkOn(rgb(fill)), ...more });
+  if (!at.units) {
+    say('says', from + 0.6 * em, lane.y + high / 2 - 0.2 * em, piece, { bold: true, size: 1.25 * em });
+    say('means', from + 0.6 * em, lane.y + high / 2 + 1.3 * em, means);
+    return;
+  }
+  /** @type {(end: number) => number} the room of a handle at an end */
+  const grip = end =>
+      bar.unit === 'copy' && now.handles.some(({ x: of, at: ns }) => of === 'copy' && Math.abs(ns - end) < 1)
+        ? 1.5 * em
+        : 0,
+    own = panel.recorded && bar.part === 'P' ? Math.min(w, x(bar.start + now.softmax) - from) : w,
+    [before, after] = [grip(bar.start), grip(bar.end)],
+    whole = bar.start >= 0 && bar.end <= now.length,
+    word = bar.part === 'P' ? 'softmax' : bar.part,
+    names = [...(panel.numbered ? [`${word} ${bar.tile}`] : []), word, ...(whole ? [bar.part] : [])],
+    sizes = bar.unit === 'softmax' ? [1.15, 1] : bar.unit === 'copy' ? [1.3, 1] : [1.7, 1.3, 1],
+    found = names.flatMap(text => sizes.map(part => ({ text, size: part * em }))),
+    said = found.find(({ text, size }) => measured(text, size) < own - before - after - 0.15 * em);
+  if (!said || high < 1.1 * said.size) return;
+  const low = panel.recorded && bar.part === 'P' ? 0.75 : 0.5; // an output may be above
+  say('says', from + (own + before - after) / 2, lane.y + low * high + 0.36 * said.size, said.text, {
+    ...{ align: 'center', bold: true, size: said.size },
+  });
+}
+
+/** Whether the softmax of its group runs during a product. @param {Panel} panel @param {Piece} product */
+const during = ({ bars }, { group, start, end }) =>
+  bars.some(one => one.part === 'P' && one.group === group && one.start < end - 1 && one.end > start + 1);
+
+/** By how much a softmax of the run is longer than that of the model, and one of them in words. @type {(made: Marks, at:
+ *  Layout, panel: Panel, now: Now, x: (ns: number) => number, paint: Paint) => void} */
+function addLonger(made, at, { bars }, { softmax, length }, x, paint) {
+  const { em, narrow } = at,
+    late = { ...LATE, enter: { alpha: 0 } },
+    longer = bars
+      .filter(({ part, start, end }) => part === 'P' && end - start > 1.1 * softmax && start >= 0 && start < length)
+      .sort((a, b) => a.group - b.group || a.start - b.start);
+  for (const { tile, group, start, end } of longer) {
     const [from, to] = [x(start + softmax), x(end) - 1],
-      y = lane.y + (group * lane.h) / groups,
-      text = `+${Math.round(more)}`,
-      late = { span: [0.5, 1], enter: { alpha: 0 } };
+      lane = at.lanes.rows[group];
     if (to <= from) continue;
-    made.rect(`longer ${tile} ${group}`, [from, y, to - from, high], {
-      ...{ ...late, fill: blend(rgb(PALETTE.wrong), rgb(paint.background), 0.4) },
-      tip: `${Math.round(more)} ns longer than the softmax of model C`,
+    made.rect(`longer ${tile} ${group}`, [from, lane.y, to - from, lane.h], {
+      ...{ ...late, fill: blend(rgb(PALETTE.wrong), rgb(paint.background), 0.75) },
+      tip: `${nsOf(end - start - softmax)} longer than the modelled softmax`,
     });
-    if (measured(text) > to - from - 2 || high < 1.2 * em) continue;
-    made.text(`longer ${tile} ${group} is`, [(from + to) / 2, y + high / 2 + 0.36 * em], text, {
-      ...{ ...late, align: 'center', bold: true, fill: paint.text },
+  }
+  const first = longer.find(({ end }) => end < length);
+  if (!first) return;
+  const middle = (x(first.start + softmax) + x(first.end)) / 2,
+    said = `softmax ${nsOf(first.end - first.start)}, modelled ${nsOf(softmax)}`;
+  made.add(
+    'longer to',
+    'line',
+    [middle, at.notes + 0.35 * em, 0, at.lanes.rows[first.group].y - at.notes - 0.35 * em],
+    {
+      ...{ ...late, stroke: PALETTE.wrong, width: 2 },
+    },
+  );
+  made.text('longer is', [narrow ? at.left : middle - 0.4 * em, at.notes], said, {
+    ...{ ...late, bold: true, fill: PALETTE.wrong, size: narrow ? em : 1.1 * em },
+  });
+}
+
+/** Where the threads of the first schedule wait for both copies. @type {(made: Marks, at: Layout, panel: Panel, length:
+ *  number, x: (ns: number) => number, measured: (text: string, size?: number) => number, paint: Paint) => void} */
+function addBarrier(made, { em, lanes }, { bars }, length, x, measured, paint) {
+  const [row] = lanes.rows,
+    late = { ...LATE, enter: { alpha: 0 } },
+    end = lanes.copy.y + lanes.copy.h;
+  for (const { part, group, tile, start } of bars) {
+    if (part !== 'S' || group || start > length) continue;
+    const begun = x(bars.find(bar => bar.part === 'K' && bar.tile === tile)?.start ?? 0),
+      /** @type {string[][]} */ ways = [
+        ['one barrier:', 'waits for K and V'],
+        ['one barrier:', 'waits for', 'K and V'],
+      ],
+      lines = ways.find(way => way.every(line => measured(line) < x(start) - begun - em)) ?? [];
+    made.add(`barrier ${tile}`, 'line', [x(start) - 1, row.y - 0.4 * em, 0, end - row.y + 0.8 * em], {
+      ...{ ...late, stroke: paint.text, width: 2.5 },
     });
+    lines.forEach((line, n) =>
+      made.text(
+        `barrier ${tile} is ${n}`,
+        [x(start) - 0.6 * em, row.y + row.h / 2 + (1.35 * (n + 0.5 - lines.length / 2) + 0.36) * em],
+        line,
+        { ...late, align: 'right', bold: true },
+      ),
+    );
   }
 }
 
-/** The colour of a piece. A later group is paler. @type {(bar: Piece, paper: number[], strong?: number) => string} */
-const colourOf = ({ part, group }, paper, strong = 1) =>
-  blend(rgb(COLOURS[part]), paper, strong * (group > 0 ? 0.6 : 0.88));
+/** The colour of a piece. A softmax is paler than a product, and each other key tile if the bars have numbers. @type {(bar:
+ *  Piece, paper: number[], numbered: boolean) => string} */
+const colourOf = ({ part, tile }, paper, numbered) =>
+  blend(rgb(COLOURS[part]), paper, (part === 'P' ? 0.5 : 0.88) * (numbered && tile % 2 ? 0.65 : 1));
 
 /** @type {(panel: Panel, bar: Piece) => string} */
 function tipOf({ recorded }, { unit, part, tile, group, start, end, spent = 0 }) {
   const [piece] = PIECES[/** @type {keyof typeof PIECES} */ (part)],
-    ns = (/** @type {number} */ of) => `${Math.round(of).toLocaleString('en')} ns`,
     what = `${group >= 0 ? `group ${group + 1}: ` : ''}${piece}, key tile ${tile}`;
   if (recorded && unit === 'tensor')
-    return `${what}\n${ns(end - start)} at full speed (modelled)\n${ns(spent)} from its start to the wait for it (recorded)`;
-  return `${what}\n${ns(end - start)} (${recorded ? 'recorded' : 'modelled'})`;
+    return `${what}\n${nsOf(end - start)} at full speed (modelled)\n${nsOf(spent)} from its start to the wait for it (recorded)`;
+  return `${what}\n${nsOf(end - start)} (${recorded ? 'recorded' : 'modelled'})`;
 }
 
-/** The names of the lanes. @type {(made: Marks, at: Layout, panel: Panel, groups: number, paint: Paint) => void} */
-function addLanes(made, at, panel, groups, paint) {
-  const { em, narrow, left } = at,
-    { tensor, copy, softmax } = at.places[0],
+/** The rows and their names. @type {(made: Marks, at: Layout, panel: Panel, paint: Paint) => void} */
+function addLanes(made, at, panel, paint) {
+  const { em, narrow, left, lanes } = at,
     wide = at.width - left - at.right,
-    key = panel.recorded ? 'run' : 'main',
-    late = { span: [0.5, 1] };
-  for (const [unit, { y, h }] of Object.entries(at.places[0]))
-    made.rect(`${key} ${unit} lane`, [left, y, wide, h], { ...late, fill: paint.panel });
-  const name = (/** @type {string} */ id, /** @type {number} */ y, /** @type {string} */ text, more = {}) =>
-    made.text(`${key} ${id}`, [0, y, left - 4], text, { ...late, ...more });
-  (narrow ? ['Tensor', 'cores'] : ['Tensor cores']).forEach((text, n) =>
-    name(`tensor ${n}`, tensor.y + (1.1 + 1.3 * n) * em, text, { bold: true, size: (narrow ? 1 : 1.2) * em }),
-  );
-  const inexact = ['each product at', 'full speed, exact', 'place unknown'];
-  if (panel.recorded && !narrow)
-    inexact.forEach((text, n) => name(`inexact ${n}`, tensor.y + tensor.h - (3 - 1.3 * n) * em, text));
-  const right = { ...late, align: 'right' };
-  if (panel.full) {
-    if (!narrow) made.text(`${key} tensor of`, [left - 6, tensor.y + tensor.h / 2 - 0.4 * em], 'of group', right);
-  } else
-    for (let group = 0; group < groups; group++)
+    dim = { ...LATE, fill: blend(rgb(paint.text), rgb(paint.background), 0.7) };
+  /** @type {(id: string, lane: {y: number, h: number}, texts: string[], size?: number) => void} */
+  const lane = (id, { y, h }, texts, size = em) => {
+    made.rect(`lane ${id}`, [left, y, wide, h], { fill: paint.panel, enter: { alpha: 0 } });
+    texts.forEach((text, n) =>
       made.text(
-        `${key} tensor of ${group}`,
-        [left - 6, tensor.y + ((group + 0.5) * tensor.h) / groups + 0.36 * em],
-        narrow ? `${group + 1}` : `group ${group + 1}`,
-        right,
-      );
-  name('copy', copy.y + copy.h / 2 + 0.36 * em, 'copies', { bold: true });
-  if (panel.recorded) made.text('no copies', [left + 0.6 * em, copy.y + copy.h / 2 + 0.36 * em], 'not recorded', late);
-  for (let group = 0; group < groups; group++) {
-    const base = softmax.y + ((group + 0.5) * softmax.h) / groups + 0.36 * em;
-    if (!group) name('softmax', base, 'softmax', { bold: true });
-    made.text(`${key} softmax of ${group}`, [left - 6, base], narrow ? `${group + 1}` : `group ${group + 1}`, right);
-  }
+        `lane ${id} ${n}`,
+        [0, y + h / 2 + (1.3 * (n + 0.5 - texts.length / 2) + 0.36) * size, left - 4],
+        text,
+        {
+          ...(n && id !== 'tensor' ? dim : { ...LATE, bold: true }),
+          size: n && id !== 'tensor' ? em : size,
+        },
+      ),
+    );
+  };
+  lane('tensor', lanes.tensor, ['Tensor', 'cores'], (narrow ? 1 : 1.5) * em);
+  lanes.rows.forEach((row, n) => lane(`group ${n}`, row, [`group ${n + 1}`, '4 warps'], (narrow ? 1 : 1.15) * em));
+  lane('copy', lanes.copy, ['copies'], (narrow ? 1 : 1.15) * em);
+  if (panel.recorded)
+    made.text('no copies', [left + 0.6 * em, lanes.copy.y + lanes.copy.h / 2 + 0.36 * em], 'not recorded', dim);
 }
 
-/** The time in which no product runs, and what the tensor cores wait for: the piece that ends with it. @type {(made:
- *  Marks, panel: Panel, lanes: Record<string, {y: number, h: number}>, x: (ns: number) => number, length: number, em:
- *  number, paint: Paint) => void} */
-function addRests(made, panel, lanes, x, length, em, paint) {
-  const { tensor, copy, softmax } = lanes;
+/** When the tensor cores work: spans without a rest. @type {(panel: Panel, length: number) => {from: number, to: number}[]} */
+function worksOf(panel, length) {
+  const rests = restsOf(panel, length),
+    edges = [0, ...rests.flatMap(({ from, to }) => [from, to]), length];
+  return Array.from({ length: edges.length / 2 }, (_, n) => ({ from: edges[2 * n], to: edges[2 * n + 1] })).filter(
+    ({ from, to }) => to - from > 1e-6,
+  );
+}
+
+/** When the tensor cores work, and when they rest, with the piece that ends a rest. @type {(made: Marks, panel: Panel,
+ *  lane: {y: number, h: number}, x: (ns: number) => number, length: number, em: number, paint: Paint) => void} */
+function addStrip(made, panel, lane, x, length, em, paint) {
+  const way = { span: [0.4, 1], ease: 'both', enter: { alpha: 0 } };
   for (const [n, { from, to, cause }] of restsOf(panel, length).entries()) {
-    const rect = [x(from), tensor.y, x(to) - x(from) - 1, tensor.h],
+    const rect = [x(from), lane.y, x(to) - x(from), lane.h],
       counted = from > 0 || panel.id === 'A' || panel.recorded,
       colour = counted ? PALETTE.wrong : paint.border, // the start of a schedule is no part of its share
       waits = cause === 'P' ? 'softmax' : 'a copy',
-      halfOf = (/** @type {string[]} */ lines) => widest(lines, `600 ${em}px ${paint.font}`) / 2 + 0.2 * em,
-      said = !counted ? [['start']] : cause ? [['waits for', waits], ['waits:', waits], ['rest']] : [['rest']],
+      halfOf = (/** @type {string[]} */ lines) => widest(lines, `600 ${1.1 * em}px ${paint.font}`) / 2 + 0.3 * em,
+      said = !counted ? [['start']] : cause ? [['waits for', waits], ['rest']] : [['rest']],
       says = said.find(lines => 2 * halfOf(lines) < rect[2]);
     made.add(`rest ${n}`, 'hatch', rect, {
-      ...{ stroke: colour, gap: 14, width: 1.6, span: [0.4, 1], datum: { panel: panel.id, rest: n } },
+      ...{ ...way, stroke: colour, gap: 14, width: 1.6, datum: { panel: panel.id, rest: n } },
       tip: counted
         ? `the tensor cores rest${cause ? ` and wait for ${waits}` : ''}`
         : 'the start, before the first copy: not counted',
     });
-    const under = tensor.y + tensor.h,
-      middle = rect[0] + rect[2] / 2;
-    if (cause === 'P' && counted)
-      made.rect(`cause ${n}`, [rect[0], under, rect[2], softmax.y - under], { fill: PALETTE.wrong, alpha: 0.4 });
-    else if (cause && counted && to < length)
-      made.add(`cause ${n} copy`, 'way', null, {
-        points: [
-          [middle, copy.y],
-          [middle, under + 2],
-        ],
-        ...{ stroke: PALETTE.wrong, width: 3, head: 6, enter: { grown: 0 } },
-      });
     if (!says) continue;
-    const half = halfOf(says);
-    const y = tensor.y + tensor.h / 2;
-    made.rect(`rest ${n} plate`, [middle - half, y - 0.8 * says.length * em, 2 * half, 1.6 * says.length * em], {
-      fill: paint.panel,
+    const [half, middle, y] = [halfOf(says), rect[0] + rect[2] / 2, lane.y + lane.h / 2];
+    made.rect(`rest ${n} plate`, [middle - half, y - 0.85 * says.length * em, 2 * half, 1.7 * says.length * em], {
+      ...{ ...LATE, fill: paint.panel },
     });
     says.forEach((text, line) =>
-      made.text(`rest ${n} says ${line}`, [middle, y + (1.35 * (line + 0.5 - says.length / 2) + 0.36) * em], text, {
-        ...{ align: 'center', bold: true, fill: counted ? PALETTE.wrong : paint.text },
+      made.text(`rest ${n} says ${line}`, [middle, y + (1.45 * (line + 0.5 - says.length / 2) + 0.38) * em], text, {
+        ...{ ...LATE, align: 'center', bold: true, size: 1.1 * em, fill: counted ? PALETTE.wrong : paint.text },
       }),
     );
   }
+  const groups = groupsOf(panel);
+  for (const { from, to, part, tile, group } of turnsOf(panel, length)) {
+    const together = panel.numbered, // all groups at once
+      rect = [x(from), lane.y, x(to) - x(from), lane.h],
+      fill = group ? blend(rgb(paint.primary), rgb(paint.background), 1 - 0.45 / (groups - group)) : paint.primary,
+      name = `works ${part} ${tile - panel.first} ${group}`,
+      texts = together ? [`multiply ${part}`, part] : [`group ${group + 1}`, `${group + 1}`],
+      size = 1.5 * em,
+      text = texts.find(one => widest([one], `600 ${size}px ${paint.font}`) < rect[2] - 0.5 * em);
+    made.rect(name, rect, {
+      ...{ ...way, fill, datum: { panel: panel.id, works: part, tile, group } },
+      tip: together ? `all groups multiply: ${part}` : `group ${group + 1} multiplies`,
+    });
+    if (text)
+      made.text(`${name} is`, [rect[0] + rect[2] / 2, lane.y + lane.h / 2 + 0.36 * size], text, {
+        ...{ ...LATE, align: 'center', bold: true, size, fill: inkOn(rgb(fill)) },
+      });
+  }
+}
+
+/** The products on the tensor cores. Those of one group without a rest are one turn. @type {(panel: Panel, length: number)
+ *  => {from: number, to: number, part: string, tile: number, group: number}[]} */
+function turnsOf({ bars, numbered }, length) {
+  const /** @type {{from: number, to: number, part: string, tile: number, group: number}[]} */ found = [];
+  for (const { unit, part, tile, group, start, end } of [...bars].sort((a, b) => a.start - b.start)) {
+    if (unit !== 'tensor' || start >= length || end <= 0 || (numbered && group)) continue;
+    const [from, to, last] = [Math.max(0, start), Math.min(length, end), found[found.length - 1]];
+    if (!numbered && last?.group === group && from - last.to < 1) last.to = to;
+    else found.push({ from, to, part, tile, group });
+  }
+  return found;
 }
 
 /** The rests of a schedule up to a moment. cause: the part of the piece that ends with it, of a model.
@@ -337,86 +390,69 @@ function restsOf({ bars, recorded }, length) {
   return found;
 }
 
-/** The share of the time in which the tensor cores work, at the end of their lane. @type {(made: Marks, at: Layout,
- *  panel: Panel, model: Model) => void} */
-function addShare(made, at, panel, model) {
+/** The share of the time in which the tensor cores work, at the end of their strip. @type {(made: Marks, at: Layout,
+ *  panel: Panel, least: string, paint: Paint) => void} */
+function addShare(made, at, { id, share, recorded }, least, paint) {
   const { em, narrow } = at,
-    { y, h } = at.places[0].tensor,
-    thing = { datum: { kind: 'share', panel: panel.id } },
+    { y, h } = at.lanes.tensor,
+    thing = { datum: { kind: 'share', panel: id } },
     left = at.width - at.right + 0.9 * em,
     middle = y + h / 2,
-    digits = { value: 100 * panel.share, format: (/** @type {number} */ of) => `${Math.round(of)}%`, bold: true };
-  const says = panel.recorded ? 'at least' : '';
+    digits = { value: 100 * share, format: (/** @type {number} */ of) => `${Math.round(of)}%`, bold: true };
   if (narrow) {
-    made.text('share of', [at.width - 4 - 5.6 * em, at.title], says || 'at work', { align: 'right' });
-    made.text('share', [at.width - 4, at.title], percent(panel.share), {
-      ...thing,
-      ...digits,
-      size: 2.3 * em,
-      align: 'right',
+    made.text('share of', [at.width - 4 - 5.6 * em, at.title], recorded ? 'at least' : 'at work', { align: 'right' });
+    made.text('share', [at.width - 4, at.title], percent(share), {
+      ...{ ...thing, ...digits, size: 2.3 * em, align: 'right' },
     });
     return;
   }
-  made.text('share of', [left, middle - 2.6 * em], says, {});
-  made.text('share', [left, middle + 0.6 * em], percent(panel.share), { ...thing, ...digits, size: 3.2 * em });
-  made.text('share work', [left, middle + 2.3 * em], 'at work', { bold: true, size: 1.2 * em });
-  const under = panel.recorded
-    ? [
-        `model C: ${percent(model.share)}`,
-        'The run differs:',
-        `softmax ${model.slow} ns`,
-        `(model ${model.softmax})`,
-        'S 4 before O 3',
-        'waits for signals',
-      ]
-    : panel.share > 0.999
-      ? ['never rest']
-      : [`${100 - Math.round(100 * panel.share)}% rest`];
+  if (least) {
+    made.text('share of', [left, middle - 2.5 * em], 'at least', {});
+    made.add('share why', 'area', [left, y, at.right - em, h], { datum: { kind: 'least' }, tip: least });
+  }
+  made.text('share', [left, middle + 0.7 * em], percent(share), { ...thing, ...digits, size: 3.4 * em });
+  made.text('share work', [left, middle + 2.4 * em], 'at work', { bold: true, size: 1.2 * em, fill: paint.primary });
+  const rest = `${100 - Math.round(100 * share)}% rest`,
+    under = recorded ? ['Its softmax', 'takes longer.'] : share > 0.999 ? ['no rest'] : [rest];
   under.forEach((text, n) =>
-    made.text(
-      `share rest ${n}`,
-      [left, middle + (4.1 + 1.4 * n) * em],
-      text,
-      panel.recorded && n > 1 && n < 4
-        ? { fill: PALETTE.wrong, bold: true } // as the longer part of a softmax
-        : panel.recorded || panel.share > 0.999
-          ? {}
-          : { fill: PALETTE.wrong, size: 1.2 * em, bold: true },
-    ),
+    made.text(`share rest ${n}`, [left, middle + (4.1 + 1.5 * n) * em], text, {
+      ...{ size: 1.2 * em, bold: true, fill: share > 0.999 ? paint.primary : PALETTE.wrong },
+    }),
   );
 }
 
-/** A schedule of another step, in the same form. It comes from the large lane. @type {(made: Marks, at: Layout, panel:
- *  Panel, n: number, x: (ns: number) => number, length: number, paint: Paint) => void} */
+/** The strip of another schedule. It comes from the large one. @type {(made: Marks, at: Layout, panel: Panel, n: number,
+ *  x: (ns: number) => number, length: number, paint: Paint) => void} */
 function addRow(made, at, panel, n, x, length, paint) {
-  const { y, h } = at.places[n].tensor,
+  const { y, h } = at.others[n],
     { em, narrow, left } = at,
-    large = at.places[0].tensor,
+    large = at.lanes.tensor,
     name = `row ${panel.id}`,
-    groups = groupsOf(panel),
-    late = { span: [0.4, 1] },
-    falls = (/** @type {number[]} */ [rx, , w, rh]) => ({
-      ...{ span: [0, 0.5], ease: 'both', enter: { rect: [rx, large.y, w, (rh / h) * large.h] } },
+    falls = (/** @type {number[]} */ [rx, , w]) => ({
+      ...{ span: [0, 0.5], ease: 'both', enter: { rect: [rx, large.y, w, large.h] } },
     }),
-    says = `${panel.recorded ? '≥ ' : ''}${percent(panel.share)}`,
     whole = [left, y, at.width - left - at.right, h];
-  made.text(`${name} title`, [0, y + h / 2 + 0.36 * em, left - 6], narrow ? panel.id : panel.title, late);
-  made.rect(`${name} lane`, whole, { ...falls(whole), fill: paint.panel });
-  made.add(`${name} rest`, 'hatch', whole, { ...falls(whole), stroke: PALETTE.wrong, gap: 9, width: 1.3 });
-  for (const bar of panel.bars) {
-    const { unit, part, tile, group, start, end } = bar;
-    if (unit !== 'tensor' || start >= length || end <= 0) continue;
-    const high = panel.full ? h : h / groups,
-      rect = [x(start), y + (panel.full ? 0 : group * high), Math.max(1, x(end) - x(start) - 1), high];
-    made.rect(`${name} ${part} ${tile} ${group} plate`, rect, { ...falls(rect), fill: paint.panel });
-    made.rect(`${name} ${part} ${tile} ${group}`, rect, {
-      ...{ ...falls(rect), fill: colourOf(bar, rgb(paint.background), 0.8) },
-      ...{ datum: { panel: panel.id, unit, part, tile, group }, tip: `${panel.title}\n${tipOf(panel, bar)}` },
-    });
-  }
-  made.text(`${name} share`, [at.width - at.right + (narrow ? 0.3 : 0.9) * em, y + h / 2 + 0.55 * em], says, {
-    ...{ ...late, bold: true, size: (narrow ? 1.2 : 1.6) * em, datum: { kind: 'share', panel: panel.id } },
+  made.text(`${name} title`, [0, y + h / 2 + 0.36 * em, left - 6], narrow ? panel.id : panel.title, {
+    ...{ ...LATE, bold: narrow },
   });
+  made.rect(`${name} lane`, whole, {
+    ...{ ...falls(whole), fill: paint.panel, datum: { kind: 'row', panel: panel.id } },
+    tip: `${panel.title}\nat work ${percent(panel.share)} of the time (modelled)`,
+  });
+  made.add(`${name} rest`, 'hatch', whole, { ...falls(whole), stroke: PALETTE.wrong, gap: 9, width: 1.3 });
+  for (const [m, { from, to }] of worksOf(panel, length).entries()) {
+    const rect = [x(from), y, x(to) - x(from), h];
+    made.rect(`${name} plate ${m}`, rect, { ...falls(rect), fill: paint.background });
+    made.rect(`${name} works ${m}`, rect, { ...falls(rect), fill: paint.primary, alpha: 0.6 });
+  }
+  made.text(
+    `${name} share`,
+    [at.width - at.right + (narrow ? 0.3 : 0.9) * em, y + h / 2 + 0.55 * em],
+    percent(panel.share),
+    {
+      ...{ ...LATE, bold: true, size: (narrow ? 1.2 : 1.6) * em, datum: { kind: 'share', panel: panel.id } },
+    },
+  );
 }
 
 /** @type {(made: Marks, at: Layout, x: (ns: number) => number, length: number, paint: Paint) => void} */
@@ -424,8 +460,7 @@ function addAxis(made, at, x, length, paint) {
   const step = at.narrow ? 2000 : 1000;
   for (let ns = 0; ns <= length; ns += step) {
     made.add(`tick ${ns}`, 'line', [x(ns), at.bottom, 0, 0.4 * at.em], { stroke: paint.border });
-    const align = ns ? 'center' : 'left';
-    made.text(`tick ${ns} is`, [x(ns), at.bottom + 1.5 * at.em], `${ns.toLocaleString('en')} ns`, { align });
+    made.text(`tick ${ns} is`, [x(ns), at.bottom + 1.5 * at.em], nsOf(ns), { align: ns ? 'center' : 'left' });
   }
 }
 
@@ -459,7 +494,7 @@ function addCycle(made, at, [products, exponentials], paint) {
     'multiply-adds a cycle',
     products,
     GRID,
-    COLOURS.S,
+    paint.primary,
   );
   unit('other', far, 'Other units', narrow ? 'e^x a cycle' : 'exponentials a cycle', exponentials, 4, COLOURS.P);
   if (narrow) return;

@@ -53,9 +53,17 @@ export default function (host, { meta }, context) {
       moves = (/** @type {number} */ n) => !!motion?.levels.includes(n),
       slid = motion?.slides ? EASE.both(Math.min(1, Math.max(0, passed() / SLIDE))) : 1,
       left = (/** @type {number} */ cycles) => (since() < 0 ? cycles : Math.max(0, cycles - since()));
-    const away = levels.map(({ now }, n) => (now < step || !n ? 1 : now > step ? 0 : moves(n) ? slid : 1));
+    const away = levels.map(({ now }, n) => (now < step ? 1 : now > step ? 0 : moves(n) || !n ? slid : 1));
     return {
-      ...{ levels, sizes, away, seen, l2: meta.l2, ruled: step >= levels[levels.length - 1].now },
+      ...{
+        levels,
+        sizes,
+        away,
+        seen,
+        l2: meta.l2,
+        tensors: meta.tensors,
+        ruled: step >= levels[levels.length - 1].now,
+      },
       known: levels.map(({ now, cycles }, n) => now < step || (now === step && !(moves(n) && since() < cycles))),
       on: levels.map(({ cycles }, n) => (moves(n) && since() < cycles ? left(cycles) : null)),
       home: step >= DATA ? sizes[size].home : -1,

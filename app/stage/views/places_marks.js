@@ -2,7 +2,7 @@
 // far from the thread as its wait. Its square has the area of its bytes. Below, a bar for each amount of data is as long
 // as its wait, on the same axis.
 import { Marks } from '../core/kinds.js';
-import { widest } from '../core/paint.js';
+import { COLOURS, widest } from '../core/paint.js';
 
 const RING = 5; // pixels around a memory that is smaller than a pixel
 const TICK = 100; // cycles
@@ -13,12 +13,12 @@ const TICK = 100; // cycles
  */
 export function placesLayout({ width, height, em }, levels) {
   const narrow = width < 600,
-    big = narrow ? em : 1.2 * em, // the size of names
-    row = (narrow ? 3 : 3.8) * em, // of a memory without a large square
+    big = narrow ? em : 1.5 * em, // the size of names
+    row = (narrow ? 3 : 4.1) * em, // of a memory without a large square
     axis = 2.1 * em,
     far = levels[levels.length - 1],
     top = (levels.length - 1) * row,
-    side = Math.max(9 * em, Math.min(height - top - axis - 0.6 * em, 0.36 * width)),
+    side = Math.max((narrow ? 10 : 9) * em, Math.min(height - top - axis - 0.6 * em, 0.36 * width)),
     tall = Math.max(height, top + side + axis + 0.6 * em),
     from = (narrow ? 1.6 : 4.6) * em, // the edge of the thread
     floor = tall - axis,
@@ -43,6 +43,7 @@ export function placesLayout({ width, height, em }, levels) {
  * @property {number} size its amount (a place in sizes), or -1
  * @property {number} seen the largest amount so far
  * @property {memory_hierarchy.Ended} l2
+ * @property {memory_hierarchy.Tensors} tensors
  * @property {number | null} sent the way before the number of this data, in cycles
  * @property {boolean} ruled whether the axis is there
  */
@@ -61,12 +62,12 @@ export function placesMarks(at, now, paint) {
       if (!narrow || cycles % 300 === 0)
         made.text(`tick is ${cycles}`, [at.x(cycles), floor + 1.5 * em], String(cycles), {
           align: 'center',
-          size: at.big,
+          size: narrow ? em : 1.2 * em,
         });
     }
   if (now.ruled) {
     made.text('axis is', [at.x(now.levels[last].cycles), floor + 1.5 * em], 'cycles of wait', {
-      ...{ bold: true, size: at.big },
+      ...{ bold: true, size: narrow ? em : 1.2 * em },
     });
     made.add('axis', 'line', [from, floor, at.x(now.levels[last].cycles) - from, 0], { stroke: paint.text });
   }
@@ -86,7 +87,8 @@ function addLevel(made, at, now, level, n, paint) {
     side = at.area * Math.sqrt(level.bytes),
     drawn = Math.max(1, side),
     alike = at.x(now.levels[now.levels.length - 1].cycles), // until its wait is known
-    left = n ? alike + (at.x(level.cycles) - alike) * now.away[n] : from + 0.9 * em,
+    due = n ? at.x(level.cycles) : from + 0.9 * em,
+    left = alike + (due - alike) * now.away[n],
     way = now.on[n],
     pale = now.home > 0 && now.home !== n ? 0.5 : 1,
     thing = { datum: { kind: 'level', level: n }, tip: `${level.name}\n${level.size}\n${level.holds}` },
@@ -94,7 +96,7 @@ function addLevel(made, at, now, level, n, paint) {
   // its way, and the number on it
   if (n && now.size >= 0)
     made.add(`guide ${n}`, 'line', [left, y, 0, at.floor - y], { stroke: level.colour, dash: [2, 4] });
-  else if (n && way === null) {
+  else if (way === null && (n || now.away[n] < 1)) {
     const known = { stroke: level.colour, width: 3, alpha: 0.5 };
     made.add(
       `way ${n}`,
@@ -102,8 +104,12 @@ function addLevel(made, at, now, level, n, paint) {
       [from, y, left - from, 0],
       now.known[n] ? known : { stroke: paint.border, dash: [3, 6] },
     );
-    if (!now.known[n] && !now.away[n])
-      made.text(`code ${n}`, [from + (alike - from) / 2, y - 0.5 * em], level.code, { mono: true, align: 'center' });
+    if (!now.known[n] && !now.away[n]) {
+      made.text(`code ${n}`, [from + 0.9 * em, y - 0.35 * em], level.code, { mono: true });
+      made.text(`asks ${n}`, [from + (alike - from) / 2, y + 0.5 * big], '?', {
+        ...{ bold: true, align: 'center', size: 1.5 * big, fill: paint.primary },
+      });
+    }
   }
   if (large) {
     made.rect(`square ${n}`, [left, y - side / 2, side, side], { fill: level.colour, alpha: 0.28 * pale, ...tip });
@@ -118,10 +124,10 @@ function addLevel(made, at, now, level, n, paint) {
     made.rect(`number ${n}`, [there - em / 2, y - em / 2, em, em], { fill: paint.text, stroke: paint.background });
   }
   // its name, wait, size and contents
-  const x = large ? left + 0.7 * em : left + Math.max(drawn, RING + 2) + 0.6 * em,
-    top = large ? y - side / 2 + 1.4 * big : y - 0.2 * em,
-    room = large ? side - 1.2 * em : at.width - x - 2,
-    wait = now.known[n] || !n ? level.wait : '',
+  const x = left + (large ? RING + 2 : Math.max(drawn, RING + 2)) + 0.6 * em,
+    top = large ? y - side / 2 + 1.3 * big : y - 0.1 * em,
+    room = large ? side - 1.6 * em : at.width - x - 2,
+    wait = now.known[n] ? level.wait : '',
     font = `600 ${big}px ${paint.font}`,
     text = { bold: true, size: big };
   made.text(`name ${n}`, [x, top, room], level.name, { ...text, ...tip });
@@ -133,17 +139,51 @@ function addLevel(made, at, now, level, n, paint) {
   const shares = now.known[n] ? level.shares : '',
     inline = narrow ? shares : '',
     about = `${level.size}${narrow ? '' : `: ${level.holds}`}${inline && `. ${inline}`}`,
-    lines = large ? [level.size, ...wrapped(level.holds, narrow ? 3 : 9)] : [about],
-    below = top + (large && wait ? 2.7 : large ? 1.4 : 1.25) * big;
+    lines = large ? [level.size] : [about],
+    below = top + (large && wait ? 1.25 * big : 0) + (large ? 1.5 : 1.45) * em;
   lines.forEach((line, row) => made.text(`about ${n} ${row}`, [x, below + 1.35 * row * em, room], line));
+  if (large) addTensors(made, at, now, [x, below + 0.8 * em, left + side - 0.7 * em, y + side / 2], pale);
   if (!shares || narrow) return;
   // a bracket around this memory and the one before
-  const right = x + widest([about, `${level.name} ${wait}`], font) + 1.2 * em,
+  const two = now.levels.slice(n - 1, n + 1).map(({ name, wait }) => `${name} ${wait}`),
+    named = widest(two, font) + big,
+    right = x + Math.max(named, widest([about], `${em}px ${paint.font}`)) + 1.2 * em,
     [high, low] = [at.rowY(n - 1) - 1.1 * em, below + 0.3 * em];
   made.add('shares up', 'line', [right, high, 0, low - high], { stroke: paint.text, width: 1.5 });
   for (const y of [high, low])
     made.add(`shares ${y}`, 'line', [right - 0.5 * em, y, 0.5 * em, 0], { stroke: paint.text, width: 1.5 });
   made.text('shares', [right + 0.6 * em, (high + low) / 2 + 0.35 * em, at.width - right - em], shares, { bold: true });
+}
+
+/** Q, K, V and O in device memory: at its scale, and magnified below. @type {(made: Marks, at: Layout, now: Now, room:
+ *  number[], alpha: number) => void} */
+function addTensors(made, { em, area, narrow }, { tensors }, [x, y, right, bottom], alpha) {
+  const dot = Math.max(2, area * Math.sqrt(tensors.bytes)),
+    gap = 0.4 * em,
+    said = narrow ? tensors.said.replace(/.*: /, '') : tensors.said, // a narrow square has room for the bytes
+    under = 2.4 * em,
+    tile = Math.min((right - x - 3 * gap) / 4, bottom - y - dot - under - 1.8 * em),
+    top = bottom - tile - under,
+    seen = tile > 1.2 * em, // in a low window, only at its scale
+    end = x + 4 * (dot + 2) - 2;
+  if (seen)
+    for (const [n, [from, to]] of [
+      [x, x],
+      [end, x + 4 * (tile + gap) - gap],
+    ].entries())
+      made.add(`magnified ${n}`, 'line', [from, y + dot + 2, to - from, top - y - dot - 5], {
+        ...{ stroke: '#888', dash: [2, 3], alpha },
+      });
+  ['Q', 'K', 'V', 'O'].forEach((name, n) => {
+    const fill = COLOURS[/** @type {'Q' | 'K' | 'V' | 'O'} */ (name)];
+    made.rect(`dot ${name}`, [x + n * (dot + 2), y, dot, dot], { fill, alpha });
+    if (!seen) return;
+    made.rect(`tensor ${name}`, [x + n * (tile + gap), top, tile, tile], { fill, alpha });
+    made.text(`tensor ${name} is`, [x + n * (tile + gap) + tile / 2, top + tile / 2 + 0.5 * em], name, {
+      ...{ bold: true, align: 'center', size: 1.4 * em, fill: '#fff' },
+    });
+  });
+  if (seen) made.text('tensors are', [x, bottom - 0.8 * em, right - x], said);
 }
 
 /** Words in lines of so many words. @type {(text: string, most: number) => string[]} */

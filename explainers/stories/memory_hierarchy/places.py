@@ -4,6 +4,7 @@ Waits are recorded or measured. The GPU gives the sizes.
 """
 
 from collections.abc import Mapping
+from math import prod
 from typing import NamedTuple, TypedDict
 
 import pandas as pd
@@ -32,6 +33,7 @@ ON_SM, IN_GLOBAL = ("shared", "through_l1"), ("through_l1", "from_l2")
 # step -> spaces. Else of all three
 LOADS = {"near": ON_SM, **dict.fromkeys(("l2", "far", "data", "hand"), IN_GLOBAL)}
 WAITS = ("Shared memory", "L1 cache", "L2 cache", "Device memory")  # the levels with a wait, the nearest first
+TENSORS = (8192, 16, 128, 2)  # tokens, heads, dims, and bytes of a number: Q, K, V or O of a request at one layer
 HUES = ("grey", "green", "sky", "blue", "purple")  # of the registers and of these levels
 
 
@@ -98,12 +100,20 @@ class Ended(TypedDict):
     early: str
 
 
+class Tensors(TypedDict):
+    """Q, K, V and O of a request. bytes: of one array. said: the tokens, and the bytes of the four arrays."""
+
+    bytes: int
+    said: str
+
+
 class PlacesMeta(TypedDict):
     """The fields of the view `places`.
 
     recorded: the source of the waits.
     scaled: what is to scale, in words.
     l2: its size, its wait, and words at the end of its size.
+    tensors: the contents of device memory.
     """
 
     frames: list[Frame]
@@ -112,6 +122,7 @@ class PlacesMeta(TypedDict):
     recorded: str
     scaled: str
     l2: Ended
+    tensors: Tensors
 
 
 def view(measured: Measured, label: str, data: Names, lines: Mapping[str, str]) -> list[stage.View]:
@@ -142,6 +153,10 @@ def view(measured: Measured, label: str, data: Names, lines: Mapping[str, str]) 
             "fits": ends["L2 cache"],
             "early": WORDS.say("early", {"fits": bytes_said(ends["L2 cache"]), "far_half": bool(far_half(table))}),
         },
+        "tensors": {
+            "bytes": prod(TENSORS),
+            "said": WORDS.say("tensors", {"tokens": TENSORS[0], "size": bytes_said(4 * prod(TENSORS))}),
+        },
         "sizes": sizes,
         "recorded": WORDS.say(
             "recorded", {"label": label, "device": stage.gpu_name(measured.device), "date": measured.date}
@@ -164,7 +179,7 @@ def levels_of(measured: Measured, cycles: Mapping[str, float], ends: Mapping[str
         "Device memory": (chip.memory, chip.said),
     }
     holds, shares, where, code = (WORDS.table(name) for name in ("holds", "shares", "where", "code"))
-    now = dict(zip(WAITS, (1, 1, 2, 3)))
+    now = {"Registers": 1, **dict(zip(WAITS, (1, 1, 2, 3)))}
     return [
         {
             "name": level,
@@ -175,7 +190,7 @@ def levels_of(measured: Measured, cycles: Mapping[str, float], ends: Mapping[str
             "size": " ".join(filter(None, (bytes_of[level][1], where[level]))),
             "cycles": float(cycles[level]) if level in WAITS else 0.0,
             "wait": f"{cycles[level]:.0f} cycles" if level in WAITS else WORDS.say("no_wait", {}),
-            "now": now.get(level, 0),
+            "now": now[level],
             "colour": OKABE_ITO[hue],
         }
         for level, hue in zip(bytes_of, HUES)

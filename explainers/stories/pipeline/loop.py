@@ -52,9 +52,9 @@ class LoopMeta(TypedDict):
     copy, product, softmax: whole ns of a key tile's pieces. groups: warpgroups that compute.
     cycle: multiply-adds of the tensor cores of an SM in a cycle, and its exponentials.
     run: bars in ns from the left edge. source: of the run. share: of the block's time with work for the tensor cores.
-    slow: median ns of a softmax of the run's slower warpgroup.
     provenances: the source of each step. None: the page's, the run.
-    rule: the sentence on the model. words: the sentences under a hand. {name} stands for a value.
+    rule: the sentence on the model. least: what counts as work in the run.
+    words: the sentences under a hand. {name} stands for a value.
     """
 
     frames: list[Frame]
@@ -66,9 +66,9 @@ class LoopMeta(TypedDict):
     run: list[LoopBar]
     source: str
     share: float
-    slow: int
     provenances: list[dict[str, str] | None]
     rule: str
+    least: str
     words: dict[str, str]
 
 
@@ -91,8 +91,6 @@ def views(story: BlockStory) -> list[stage.View]:
         **{"provenance": made.provenance, "device": made.device.removeprefix("NVIDIA "), "date": made.date},
     }
     steps: list[Row] = [{"phase": phase, "tile": -1, "lines": lines(story, phase)} for phase in PHASES]
-    marks = story.bars[story.bars.event == "softmax"]
-    medians = (marks.end_ns - marks.start_ns).groupby(marks.writer).median()
     rule = WORDS.say("rule", names)
     modelled = {"label": "modelled", "said": rule}
     meta: LoopMeta = {
@@ -105,9 +103,9 @@ def views(story: BlockStory) -> list[stage.View]:
         "run": run(story, model.product),
         "source": WORDS.say("source", names),
         "share": share,
-        "slow": round(float(medians.max())),
         "provenances": [None if phase == "run" else modelled for phase in PHASES],
         "rule": rule,
+        "least": WORDS.say("least", names),
         "words": WORDS.table("hand"),
     }
     return [stage.View("loop", "loop", "One loop, three schedules", {**meta, "clock": True, "state": []})]

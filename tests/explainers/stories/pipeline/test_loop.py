@@ -108,7 +108,8 @@ def test_the_picture_has_the_pieces_of_the_run(story):
     rate = table[(table.space == "from_l2") & (table.kind == "bandwidth")].gb_per_s.max() / 132
     assert view.meta["copy"] - 2 * 128 * 128 * 2 / rate == pytest.approx(146, abs=4)  # and the wait of a load
     assert view.meta["cycle"] == [2048, 16]
-    assert view.meta["slow"] > 1.2 * view.meta["softmax"]  # the picture says so
+    longer = [bar["spent"] > 1.1 * view.meta["softmax"] for bar in view.meta["run"] if bar["part"] == "P"]
+    assert any(longer) and not all(longer)  # the picture has this part in another colour
     labels = [of and of["label"] for of in view.meta["provenances"]]
     assert dict(zip(loop.PHASES, labels)) == {p: None if p == "run" else "modelled" for p in loop.PHASES}
     softmax = story.bars[(story.bars.writer == 2) & (story.bars.event == "softmax")]
