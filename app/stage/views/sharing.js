@@ -17,7 +17,8 @@ export default function (host, { meta }, context) {
     phase = () => meta.phases[clock.step],
     low = () => ['own', 'shared'].includes(phase()); // on a phone, a question's options are in sight under the picture
   let kv = meta.kv[last],
-    played = false;
+    played = false,
+    drawn = clock.step; // a question may draw a step before this view hears of it
   /** @type {ReturnType<typeof sharingLayout>} */ let at;
   const now = () => (clock.step === last ? kv : meta.kv[clock.step]);
   const glide = makeGlide(() => view.draw());
@@ -52,8 +53,10 @@ export default function (host, { meta }, context) {
 
   function arrive(/** @type {number} */ step, /** @type {string} */ why) {
     if (step !== last) [kv, played] = [meta.kv[last], false];
-    if (why === 'jump') glide.end();
-    else glide.begin(CUT);
+    if (why === 'jump') {
+      glide.end();
+      drawn = step;
+    }
     speak();
   }
   const onStep = (/** @type {any} */ { detail }) => arrive(detail.step, detail.why);
@@ -72,6 +75,8 @@ export default function (host, { meta }, context) {
       return at.bottom;
     },
     marks: (/** @type {any} */ { paint, at: thing }) => {
+      if (drawn !== clock.step) glide.begin(CUT);
+      drawn = clock.step;
       const head = thing?.head ?? (thing?.request === 0 ? thing.store * (heads / now()) : null);
       return glide.pass(sharingMarks(at, { meta, step: clock.step, kv: now(), head }, paint));
     },

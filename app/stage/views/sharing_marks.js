@@ -2,7 +2,7 @@
 // together, so that the room of other requests is seen. Three steps look at one group alone: its blocks without sharing,
 // with sharing, and one block for all. An arrow is a KV head that a block asks for. The last of them has the recorded times.
 import { Marks } from '../core/kinds.js';
-import { amount, blend, COLOURS, number, PALETTE, rgb, short } from '../core/paint.js';
+import { amount, blend, COLOURS, figure, number, PALETTE, rgb, short } from '../core/paint.js';
 import { bytesOf } from './sharing_rule.js';
 
 /** @type {[number, string][]} */
@@ -22,18 +22,18 @@ const TINT = 0.42; // of another request
  *  @param {boolean} low whether it leaves room for a question under it */
 export function sharingLayout({ width: pane, height, em }, heads, low) {
   const narrow = pane < 46 * em,
-    width = pane - (narrow ? 1 : 0.8 * em), // a gap before the Guide's card
+    width = pane - (narrow ? 5 : 0.8 * em), // a gap before the Guide's card
     left = (narrow ? 1.4 : 7.9) * em, // of the columns: the rows' names are before them
     query = { y: (narrow ? 1.6 : 0.4) * em, h: 2 * em },
-    links = Math.max(2.6 * em, Math.min(7 * em, 0.15 * height)),
+    links = Math.max(2.6 * em, Math.min(9 * em, 0.18 * height)),
     top = query.y + query.h + links,
-    foot = (narrow ? 4.2 : 5) * em, // under the memory: whose its columns are, and how many requests fit
-    line = (narrow ? 2.5 : 2.3) * em, // of what is saved, or not
+    foot = (narrow ? 4.4 : 5.3) * em, // under the memory: whose its columns are, and how many requests fit
+    line = (narrow ? 2.7 : 3.6) * em, // of what is saved, or not
     least = (narrow ? 5.5 : 6) * em,
-    bottom = Math.max(top + foot + least + (low ? 0 : 4 * line), low ? 0 : 30 * em),
-    // rows: of what is saved, or not
-    memoryOf = (/** @type {number} */ rows) => Math.max(height, bottom) - top - foot - rows * line;
-  return { width, height: Math.max(height, bottom), em, narrow, left, query, line, top, memoryOf, heads, bottom };
+    bottom = Math.max(top + foot + least + (low ? 0 : (narrow ? 4 : 2) * line), low ? 0 : 30 * em),
+    memoryOf = (/** @type {boolean} */ hand) =>
+      Math.max(height, bottom) - top - foot - (hand ? (narrow ? 4 : 2) * line : 0);
+  return { width, height: Math.max(height, bottom), em, narrow, left, query, line, top, foot, memoryOf, heads, bottom };
 }
 
 /**
@@ -59,10 +59,10 @@ export function sharingMarks(at, { meta, step, kv, head }, paint) {
 /** @type {(made: Marks, at: ReturnType<typeof sharingLayout>, now: {phase: string, meta: block_table.SharingMeta,
  *   kv: number, head: number | null, sizes: ReturnType<typeof bytesOf>}, paint: Paint) => void} */
 function memory(made, at, { phase, meta, kv, head, sizes }, paint) {
-  const { em, query, narrow, top, left, heads } = at,
+  const { em, query, narrow, top, left, foot, heads } = at,
     { group, held } = sizes,
     rows = phase === 'hand' ? savings(meta, sizes) : [],
-    high = at.memoryOf(rows.length),
+    high = at.memoryOf(rows.length > 0),
     room = at.width - left,
     apart = group > 1 ? (narrow ? 3 : 0.6 * em) : 0, // between requests, and between groups of query heads
     block = (room + apart) / group - apart, // a request's share of the memory
@@ -87,19 +87,17 @@ function memory(made, at, { phase, meta, kv, head, sizes }, paint) {
   made.rect('memory', [left - 4, top - 4, room + 8, high + 8], {
     ...{ fill: paint.panel, stroke: paint.border, width: 1.5, out: GOES, span: [0, 0.3] },
   });
-  for (let n = 0; n < heads; n++) {
-    const mine = Math.floor(n / group),
-      slice = (pitch - thin) / group, // of the KV head's width
-      low = left + mine * pitch + (n % group) * slice,
-      lit = head === null ? 0.34 : Math.floor(head / group) === mine ? 0.7 : 0.12;
-    made.add(`link ${n}`, 'funnel', null, {
+  for (let n = 0; n < kv; n++) {
+    const low = left + n * pitch,
+      lit = head === null ? 0.34 : Math.floor(head / group) === n ? 0.7 : 0.12;
+    made.add(`link ${n * group}`, 'funnel', null, {
       points: [
-        [queryOf(n), query.y + query.h - 2],
-        [queryOf(n) + step - (group > 1 && n % group < group - 1 ? 0 : narrow ? 1 : 2), query.y + query.h - 2],
-        [low + slice, top],
+        [queryOf(n * group), query.y + query.h - 2],
+        [queryOf((n + 1) * group - 1) + step - (narrow ? 1 : 2), query.y + query.h - 2],
+        [low + pitch - thin, top],
         [low, top],
       ],
-      ...{ fill: blend(rgb(COLOURS.Q), rgb(paint.background), lit), ease: 'both', span: MOVES, out: GOES },
+      ...{ fill: blend(rgb(COLOURS.Q), rgb(paint.background), lit), ease: 'both', span: MOVES, out: [0, 0.2] },
     });
   }
   for (let n = 0; n < heads; n++) {
@@ -148,7 +146,14 @@ function memory(made, at, { phase, meta, kv, head, sizes }, paint) {
   });
   const each = `${group > 1 ? 'each ' : ''}${number(meta.tokens)} tokens, ${amount(held, UNITS, 3)}`;
   if (!narrow) made.text(`held ${group}`, [at.width, y], each, { align: 'right', ...comes });
-  rows.forEach((row, n) => saved(made, at, row, under + (narrow ? 4.6 : 5.4) * em + n * at.line, paint));
+  const across = narrow ? 1 : 2, // columns of what is saved, and of what is not
+    aside = 2 * em,
+    cell = (room + aside) / across - aside;
+  rows.forEach((row, n) => {
+    const x = (narrow ? 0 : left) + Math.floor((n * across) / rows.length) * (cell + aside),
+      y = under + foot + (n % (rows.length / across)) * at.line;
+    saved(made, at, row, [x, y, narrow ? at.width - 1 : cell], paint);
+  });
 }
 
 /** The blocks of one group: V1's without sharing, V1's with it, and one for all. Below each: the bytes that the blocks of
@@ -183,7 +188,7 @@ function panels(made, at, { phase, meta: { heads }, kv, sizes: { held, asked, gr
       fill = colourOf(id, paint);
     made.text(`${phase} ${id} title`, [x + 2, 1.1 * em], title, { bold: true, size: 1.15 * em, ...comes });
     const rect = [x, 1.8 * em, wide, end - big - 4.2 * em];
-    readers(made, at, { id, group, rect, named: true, late: fresh ? [0.5, 0.85] : MOVES, phase }, paint);
+    readers(made, at, { id, group, rect, named: true, fresh, phase }, paint);
     made.text(`${phase} ${id} says`, [x + wide / 2, end - big - 0.3 * em], says, { align: 'center', ...comes });
     made.text(`${phase} ${id} has`, [x + wide / 2, end], has, {
       ...{ align: 'center', bold: true, size: big, fill, ...comes, datum: { part: 'reads', of: id } },
@@ -208,8 +213,8 @@ const colourOf = (id, paint) => ({ V1: PALETTE.wrong, group: paint.primary })[id
 
 /** The blocks of one group over its KV heads in memory. An arrow is a KV head that a block asks for. */
 /** @type {(made: Marks, at: ReturnType<typeof sharingLayout>, now: {id: string, group: number, rect: number[],
- *   named: boolean, late: number[], phase: string}, paint: Paint) => void} */
-function readers(made, { em, narrow }, { id, group, rect, named, late, phase }, paint) {
+ *   named: boolean, fresh: boolean, phase: string}, paint: Paint) => void} */
+function readers(made, { em, narrow }, { id, group, rect, named, fresh, phase }, paint) {
   const [left, top, wide, high] = rect,
     { own } = PANELS[id],
     blocks = PANELS[id].blocks || group,
@@ -228,6 +233,7 @@ function readers(made, { em, narrow }, { id, group, rect, named, late, phase }, 
     stores = own ? blocks : 1,
     storeOf = (/** @type {number} */ n) => (own ? middleOf(n) : centre),
     fill = colourOf(id, paint),
+    late = fresh ? [0.5, 0.85] : MOVES,
     moves = { ease: 'both', out: GOES, span: first ? MOVES : late },
     whole = { ease: 'both', out: GOES, span: first && phase === 'asks' ? [0.4, 0.55] : late },
     column = (/** @type {string} */ name, /** @type {number[]} */ [x, y, w, h], /** @type {any} */ more) =>
@@ -280,15 +286,15 @@ function readers(made, { em, narrow }, { id, group, rect, named, late, phase }, 
   for (let n = 0; n < blocks; n++) {
     const from = [storeOf(n) + (own || blocks === 1 ? 0 : ((n - (blocks - 1) / 2) * tile) / blocks), store.y - 1],
       to = [middleOf(n), copy + copyHigh + 2],
-      begins = late[0] + ((late[1] - late[0]) * n) / (blocks + 1), // one after the other
-      span = [begins, begins + (late[1] - late[0]) / 2];
+      begins = 0.55 + (0.25 * n) / blocks, // one after the other
+      span = fresh ? [begins, begins + 0.12] : MOVES;
     made.add(`${id} way ${n}`, 'way', null, {
       points: [from, to],
       ...{ stroke: fill, width: named ? 4 : 2, head: named ? 8 : 4, grown: 1, enter: { grown: 0 }, ease: 'both' },
       ...{ span, out: GOES },
     });
     column(`${id} copy ${n}`, [middleOf(n) - tile / 2, copy, tile, copyHigh], {
-      ...{ span: [span[1], span[1] + 0.05], tip: `block ${n} asks for all of this KV head` },
+      ...{ span: fresh ? [span[1], span[1] + 0.05] : MOVES, tip: `block ${n} asks for all of this KV head` },
     });
     if (!named) continue;
     const [x, y] = [(from[0] + to[0]) / 2, (from[1] + to[1]) / 2],
@@ -303,42 +309,60 @@ function readers(made, { em, narrow }, { id, group, rect, named, late, phase }, 
 /** The recorded times: a bar each, with its blocks before it. */
 /** @type {(made: Marks, at: ReturnType<typeof sharingLayout>, now: {meta: block_table.SharingMeta, group: number},
  *   paint: Paint) => void} */
-function times(made, at, { meta: { bars, heads, problem }, group }, paint) {
+function times(made, at, { meta: { bars, heads, problem, words }, group }, paint) {
   const { em, width, narrow, height } = at,
-    room = (height - 2.2 * em) / bars.length,
-    apart = Math.min(1.4 * em, 0.16 * room),
+    v1 = bars.some(({ grouped }) => !grouped),
+    below = [...(v1 ? [words.repeats, words.itself] : []), problem],
+    end = height - 0.4 * em - 1.5 * em * (below.length - 1), // of the first line below
+    room = (end - 1.8 * em) / bars.length,
+    apart = Math.min(1.6 * em, 0.16 * room),
     high = Math.min(room - apart, 9 * em),
     sketch = narrow ? 7 * em : Math.min(16 * em, 1.7 * high), // width of a group's blocks
     left = sketch + (narrow ? 0.8 : 1.6) * em,
-    big = (narrow ? 1.2 : 1.7) * em,
-    wide = width - left - (narrow ? 0 : 6.5 * em),
+    big = (narrow ? 1.15 : 1.7) * em,
+    wide = width - left - (narrow ? 0 : 7 * em),
     most = Math.max(...bars.map(({ us }) => us)),
     comes = { out: GOES, span: LAST, ease: 'both' };
   bars.forEach(({ grouped, kv, us }, n) => {
     const id = kv === heads ? (grouped ? 'each' : 'own') : grouped ? 'group' : 'V1',
       y = n * (high + apart) + 2,
-      kernel = grouped ? 'One block a group' : 'V1',
-      label = `${kernel}, ${kv} KV heads`,
-      time = `${short(us, 3)} µs`,
-      bar = [left, y + 1.9 * em, (wide * us) / most, high - 1.9 * em],
-      fill = grouped && kv < heads ? paint.primary : COLOURS.other;
-    readers(made, at, { id, group, rect: [1, y, sketch, high], named: false, late: MOVES, phase: 'times' }, paint);
-    made.text(`time ${id} is`, [left, y + 1.15 * em], label, { bold: true, size: (narrow ? 1 : 1.2) * em, ...comes });
+      label = `${grouped ? 'One block a group' : 'V1'}, ${kv} KV heads`,
+      time = `${figure(us, 3)} µs`,
+      full = bars.find(of => of.grouped === grouped && of.kv === heads)?.us ?? us, // without sharing
+      bar = [left, y + 1.8 * em, (wide * us) / most, high - 1.8 * em],
+      line = bar[1] + bar[3] / 2 + 0.35 * big,
+      less = `÷ ${short(full / us, 2)}`,
+      inside = narrow && us > 0.5 * most,
+      fill = kv === heads ? COLOURS.other : colourOf(id, paint);
+    readers(
+      made,
+      at,
+      { id, group, rect: [1, y, sketch, high], named: false, fresh: id === 'each', phase: 'times' },
+      paint,
+    );
+    made.text(`time ${id} is`, [left, y + 1.1 * em], label, { bold: true, size: (narrow ? 1 : 1.2) * em, ...comes });
+    if (full > us)
+      made.rect(`time ${id} of`, [left, bar[1], (wide * full) / most, bar[3]], {
+        ...{ fill: paint.panel, stroke: paint.border, dash: [4, 4], ...comes },
+      });
     made.rect(`time ${id}`, bar, {
       ...{ fill, enter: { rect: [left, bar[1], 0, bar[3]] }, ease: 'both', span: [0.55, 0.9], out: GOES },
       ...{ datum: { part: 'time', of: id }, tip: `${label}: ${time}` },
     });
-    const inside = narrow && us > most / 2;
-    made.text(
-      `time ${id} has`,
-      [bar[0] + bar[2] + (inside ? -0.6 : 0.6) * em, bar[1] + bar[3] / 2 + 0.35 * big],
-      time,
-      {
-        ...{ bold: true, size: big, align: inside ? 'right' : 'left', fill: inside ? '#fff' : paint.text, ...comes },
-      },
-    );
+    made.text(`time ${id} has`, [left + bar[2] + (inside ? -0.6 : 0.6) * em, line], time, {
+      ...{ bold: true, size: big, align: inside ? 'right' : 'left', fill: inside ? '#fff' : paint.text, ...comes },
+    });
+    if (full > us)
+      made.text(
+        `time ${id} less`,
+        narrow ? [width - 1, y + 1.1 * em] : [left + (wide * full) / most + 0.6 * em, line],
+        less,
+        {
+          ...{ bold: true, size: narrow ? em : big, align: narrow ? 'right' : 'left', fill, ...comes },
+        },
+      );
   });
-  made.text('times of', [left, height - 0.4 * em], problem, comes);
+  below.forEach((text, n) => made.text(`times of ${n}`, [narrow ? 0 : left, end + 1.5 * n * em], text, comes));
 }
 
 /** What a request costs: each row has its value, and the value without sharing. */
@@ -355,25 +379,20 @@ function savings({ heads, words, ...model }, { held, asked, products }) {
 }
 
 /** A row of what a request costs: a bar in the outline of the one without sharing, and how many times less it is. */
-/** @type {(made: Marks, at: ReturnType<typeof sharingLayout>, row: ReturnType<typeof savings>[number], top: number,
- *   paint: Paint) => void} */
-function saved(made, { em, width, narrow, left: column }, { id, said, value, of }, top, paint) {
-  const left = narrow ? 1 : column + 11.5 * em,
-    room = narrow ? width - 2 : width - left - 6 * em,
-    bar = narrow ? { y: top + 1.3 * em, h: 0.7 * em } : { y: top, h: 1.6 * em }, // of a phone: under its text
-    line = narrow ? top + em : bar.y + 1.15 * em,
+/** @type {(made: Marks, at: ReturnType<typeof sharingLayout>, row: ReturnType<typeof savings>[number],
+ *   place: [number, number, number], paint: Paint) => void} */
+function saved(made, { em, narrow, line }, { id, said, value, of }, [left, top, wide], paint) {
+  const bar = { y: top + 1.5 * em, h: line - (narrow ? 1.9 : 2.2) * em },
     less = of / value,
     comes = { out: GOES, span: LAST, ease: 'both' };
-  made.text(`${id} is`, [narrow ? 0 : left - 0.8 * em, line], said, {
-    ...{ bold: true, align: narrow ? 'left' : 'right', ...comes },
-  });
-  made.rect(`${id} of`, [left, bar.y, room, bar.h], { fill: paint.panel, stroke: paint.border, ...comes });
-  made.rect(`${id} bar`, [left, bar.y, Math.max(2, (room * value) / of), bar.h], {
+  made.text(`${id} is`, [left, top + 1.1 * em], said, { bold: true, ...comes });
+  made.rect(`${id} of`, [left, bar.y, wide, bar.h], { fill: paint.panel, stroke: paint.border, ...comes });
+  made.rect(`${id} bar`, [left, bar.y, Math.max(2, (wide * value) / of), bar.h], {
     ...{ fill: COLOURS.other, ease: 'both', datum: { part: 'size', size: id }, out: GOES, span: MOVES },
     ...{ enter: { rect: [left, bar.y, 0, bar.h] }, tip: `${said}: ${number(value)}` },
   });
-  made.text(`${id} less ${less}`, [width - 1, line], less > 1.01 ? `÷ ${short(less, 2)}` : 'the same', {
-    ...{ bold: true, size: (narrow ? 1 : 1.3) * em, align: 'right', ...comes },
+  made.text(`${id} less ${less}`, [left + wide, top + 1.1 * em], less > 1.01 ? `÷ ${short(less, 2)}` : 'the same', {
+    ...{ bold: true, size: (narrow ? 1 : 1.2) * em, align: 'right', ...comes },
   });
 }
 
@@ -381,12 +400,14 @@ function saved(made, { em, width, narrow, left: column }, { id, said, value, of 
 export const SHARING_KINDS = {
   // A band between two edges: from the first two points down to the other two.
   funnel(g, { points: [[x0, y0], [x1], [x2, y1], [x3]], fill }) {
+    const half = (y0 + y1) / 2;
     g.fillStyle = fill;
     g.beginPath();
     g.moveTo(x0, y0);
     g.lineTo(x1, y0);
-    g.lineTo(x2, y1);
+    g.bezierCurveTo(x1, half, x2, half, x2, y1);
     g.lineTo(x3, y1);
+    g.bezierCurveTo(x3, half, x0, half, x0, y0);
     g.fill();
   },
 };

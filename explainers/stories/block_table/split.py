@@ -158,7 +158,7 @@ def recorded(whole: str, cut: str) -> Row:
 
     longer: a Timed for each length, of the number of contexts with most lengths. more: one for each number of contexts.
     long: the last one of longer. short: the one of more with as many tokens. one_part: the longest one in one part, if
-    V2 is slower there. best: the largest rate.
+    V2 is slower there. best: the largest rate of these.
     heads, size: query heads, and tokens of a partition. device, date. Empty without recordings of all this.
     """
     for made, where in tables.recorded("bench").values():
@@ -180,7 +180,7 @@ def recorded(whole: str, cut: str) -> Row:
                 "one_part": next(
                     (one for one in longer[::-1] if one["parts"] == 1 and one["us"][1] > one["us"][0]), None
                 ),
-                "best": max(sharing.best(WORDS.table("kernels")["grouped"]), *(max(one["rate"]) for one in timed)),
+                "best": max(sharing.best(WORDS.table("kernels")["grouped"]), *(max(one["rate"]) for one in [*longer, *more])),
                 **{"heads": int(pairs.num_heads.iloc[0]), "size": size},
                 **{"device": stage.gpu_name(where.device), "date": where.date},
             }
