@@ -1,6 +1,6 @@
 // The picture of shared KV heads, as marks. A column of memory is one KV head, K over V. The columns of a request are
 // together, so that the room of other requests is seen. Three steps look at one group alone: its blocks without sharing,
-// with sharing, and one block for all. An arrow is a KV head that a block asks for. The last of them has the recorded times.
+// with sharing, and one block for all. An arrow is a KV head that a block asks for. The last of them has recorded times.
 import { Marks } from '../core/kinds.js';
 import { amount, blend, COLOURS, figure, number, PALETTE, rgb, short } from '../core/paint.js';
 import { bytesOf } from './sharing_rule.js';
@@ -167,7 +167,10 @@ function panels(made, at, { phase, meta: { heads }, kv, sizes: { held, asked, gr
     of = (/** @type {number} */ kv) => (narrow ? `${kv} KV` : `${kv} KV heads`),
     same = narrow ? 'the same' : `${amount(asked, UNITS, 3)}, the same`,
     shown = [
-      { ...PANELS.own, title: `V1: ${of(heads)}`, says: `${group} KV heads, each asked for once` },
+      {
+        ...{ ...PANELS.own, title: `V1: ${of(heads)}`, says: `${group} KV heads, each asked for once` },
+        has: amount(asked, UNITS, 3),
+      },
       { ...PANELS.V1, title: `V1: ${of(kv)}`, says: `1 KV head, asked for ${group} times`, has: same },
       {
         ...{
@@ -182,7 +185,7 @@ function panels(made, at, { phase, meta: { heads }, kv, sizes: { held, asked, gr
     big = (narrow ? 1.3 : 1.8) * em,
     end = height - (narrow ? 1.6 : 2) * em,
     comes = { out: GOES, span: LAST, ease: 'both' };
-  shown.forEach(({ id, title, says, has = amount(asked, UNITS, 3) }, n) => {
+  shown.forEach(({ id, title, says, has }, n) => {
     const x = 1 + n * (wide + apart),
       fresh = id === 'group' || !last,
       fill = colourOf(id, paint);

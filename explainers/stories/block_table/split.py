@@ -180,7 +180,9 @@ def recorded(whole: str, cut: str) -> Row:
                 "one_part": next(
                     (one for one in longer[::-1] if one["parts"] == 1 and one["us"][1] > one["us"][0]), None
                 ),
-                "best": max(sharing.best(WORDS.table("kernels")["grouped"]), *(max(one["rate"]) for one in [*longer, *more])),
+                "best": max(
+                    sharing.best(WORDS.table("kernels")["grouped"]), *(max(one["rate"]) for one in [*longer, *more])
+                ),
                 **{"heads": int(pairs.num_heads.iloc[0]), "size": size},
                 **{"device": stage.gpu_name(where.device), "date": where.date},
             }
