@@ -1,6 +1,7 @@
 // The picture of shared KV heads, as marks. A column of memory is one KV head, K over V. The columns of a request are
-// together, so that the room of other requests is seen. Three steps look at one group alone: its blocks without sharing,
-// with sharing, and one block for all. An arrow is a KV head that a block asks for. The last of them has recorded times.
+// together, so that the room of other requests is seen. Three steps look at one group alone: its blocks without
+// sharing, with sharing, and one block for all. An arrow is a KV head that a block asks for. The last of them has
+// recorded times.
 import { Marks } from '../core/kinds.js';
 import { amount, blend, COLOURS, figure, number, PALETTE, rgb, short } from '../core/paint.js';
 import { bytesOf } from './sharing_rule.js';
@@ -156,8 +157,8 @@ function memory(made, at, { phase, meta, kv, head, sizes }, paint) {
   });
 }
 
-/** The blocks of one group: V1's without sharing, V1's with it, and one for all. Below each: the bytes that the blocks of
- *  all groups ask for. */
+/** The blocks of one group: V1's without sharing, V1's with it, and one for all. Below each: the bytes that the blocks
+ *  of all groups ask for. */
 /** @type {(made: Marks, at: ReturnType<typeof sharingLayout>, now: {phase: string, meta: block_table.SharingMeta,
  *   kv: number, sizes: ReturnType<typeof bytesOf>}, paint: Paint) => void} */
 function panels(made, at, { phase, meta: { heads }, kv, sizes: { held, asked, group } }, paint) {

@@ -157,4 +157,3 @@ def best(kernel: str) -> float:
                 read = 2 * sum(problem["context_lens"]) * problem["num_kv_heads"] * problem["head_dim"] * number
                 rates.append(read / float(row["median_us"]) / 1e6)
     return max(rates)
-
