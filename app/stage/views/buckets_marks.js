@@ -188,7 +188,8 @@ export function bucketsMarks(at, now, paint) {
   // the bank in which each row begins
   const begins = now.width % 1 === 0 && !now.asks && !at.narrow && now.ask.read === 'column' && now.out === 0;
   made.text('lanes are', [0, 0.68 * at.head], at.narrow || begins ? 'lane' : 'lane (thread)', { bold: true });
-  const named = line < 0.4 * em ? 5 : 3; // each so many lanes have a number: odd, so that their banks are not all even
+  // each so many lanes have a number: an odd one, so that their banks are not all even
+  const named = [3, 5, 7].find(every => every * line >= 1.15 * em) ?? 9;
   for (let lane = 0; lane < LANES; lane += named) made.text(`lane ${lane}`, [0, laneY(lane) + em / 3], `${lane}`);
   if (begins) {
     made.text('begins', [at.left - 0.4 * em, 0.68 * at.head], 'bank', { bold: true, align: 'right' });
