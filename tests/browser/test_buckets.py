@@ -27,7 +27,7 @@ def test_the_width_of_a_row_says_its_turns_and_their_reason(visit):
     page.keyboard.press("ArrowLeft")  # and stays its own
     expect(headline(page)).to_contain_text("38 and 32 share the factor 2")
     assert page.evaluate("window.clock.step") == 4
-    expect(page.locator(".of-hand")).to_contain_text("times as fast (recorded on H200")
+    expect(page.locator(".of-hand")).to_contain_text("times as fast (H200")
     expect(page.locator(".wg .provenance")).to_have_text("modelled")
 
 

@@ -205,7 +205,8 @@ export default function (host, { meta }, context) {
     for (const one of reads.children) one.setAttribute('aria-pressed', String(one.dataset.read === ask.read));
     const own = clock.step < HAND || clock.step === SWAP ? [] : hands;
     if (controls.children.length !== own.length) controls.replaceChildren(...own); // else it would lose the focus
-    from.textContent = clock.step >= PADDED && gain ? gain : texts.rule; // the cure comes after the fault
+    // the gain of the cure comes after the question under the slider
+    from.textContent = gain && (clock.step > SWAP || (clock.step === HAND && played)) ? gain : texts.rule;
   }
 
   // ---- hands ----

@@ -188,11 +188,12 @@ export function bucketsMarks(at, now, paint) {
   // the bank in which each row begins
   const begins = now.width % 1 === 0 && !now.asks && !at.narrow && now.ask.read === 'column' && now.out === 0;
   made.text('lanes are', [0, 0.68 * at.head], at.narrow || begins ? 'lane' : 'lane (thread)', { bold: true });
-  for (let lane = 0; lane < LANES; lane += at.narrow || line < 0.4 * em ? 8 : 4)
-    made.text(`lane ${lane}`, [0, laneY(lane) + em / 3], `${lane}`);
+  // each so many lanes have a number: an odd one, so that their banks are not all even
+  const named = [3, 5, 7].find(every => every * line >= 1.15 * em) ?? 9;
+  for (let lane = 0; lane < LANES; lane += named) made.text(`lane ${lane}`, [0, laneY(lane) + em / 3], `${lane}`);
   if (begins) {
     made.text('begins', [at.left - 0.4 * em, 0.68 * at.head], 'bank', { bold: true, align: 'right' });
-    for (let lane = 0; lane < LANES; lane += line < 0.4 * em ? 8 : 4)
+    for (let lane = 0; lane < LANES; lane += named)
       made.text(`begins ${lane}`, [at.left - 0.4 * em, laneY(lane) + em / 3], `${wordAt(lane, 0) % BANKS}`, {
         ...{ bold: true, align: 'right', fill: now.bad ? LATE : paint.primary },
       });
@@ -207,13 +208,20 @@ export function bucketsMarks(at, now, paint) {
       all = block.lanes.length > 1,
       tip = `lane${all ? `s ${lane} to ${block.lanes.at(-1)}` : ` ${lane}`}: word ${block.word} mod 32 = bank ${block.bank}`,
       thing = { datum: { kind: 'word', lane, word: block.word }, tip },
-      fromX = (at.narrow ? 1.7 : 2.2) * em,
+      fromX = (at.narrow ? 1.6 : 2) * em,
+      chip = 0.6 * em,
       toX = at.left - (begins ? 2 * em : 2);
-    for (const from of block.lanes)
-      made.add(`way ${from}`, 'line', [fromX, laneY(from), toX - fromX, y + h / 2 - laneY(from)], {
-        ...{ stroke: fill, width: serves ? 4 : 1.5 },
-        alpha: now.lane === null ? (serves ? 1 : done ? 0.12 : 0.5) : now.lane === lane ? 1 : 0.1,
+    for (const from of block.lanes) {
+      const alpha = now.lane === null ? (done ? 0.15 : 1) : now.lane === lane ? 1 : 0.15;
+      made.rect(`is ${from}`, [fromX, laneY(from) - line / 2, chip, Math.max(1.5, line - 1)], {
+        fill,
+        alpha,
+        ...thing,
       });
+      made.add(`way ${from}`, 'line', [fromX + chip, laneY(from), toX - fromX - chip, y + h / 2 - laneY(from)], {
+        ...{ stroke: fill, width: serves ? 4 : 1.5, alpha: serves ? alpha : 0.75 * alpha },
+      });
+    }
     made.rect(`asked ${block.id}`, [x, y, cell, h], { fill, ...(done ? { alpha: 0.25 } : {}), ...thing });
     if (serves) served = [x - 3, y - 3, cell + 6, h + 6];
   }

@@ -1,10 +1,9 @@
-// The picture of shared KV heads, as marks. A column of memory is one KV head. It is under its query heads, and the
-// columns that it leaves free hold the KV heads of other requests. Two steps look at one group alone: its blocks without
-// sharing, with sharing, and one block for all, each with the bytes that it asks for. Below: what sharing saves, and what
-// it does not.
-import { filled } from '../core/follow.js';
+// The picture of shared KV heads, as marks. A column of memory is one KV head, K over V. The columns of a request are
+// together, so that the room of other requests is seen. Three steps look at one group alone: its blocks without
+// sharing, with sharing, and one block for all. An arrow is a KV head that a block asks for. The last of them has
+// recorded times.
 import { Marks } from '../core/kinds.js';
-import { amount, blend, COLOURS, number, PALETTE, rgb, short } from '../core/paint.js';
+import { amount, blend, COLOURS, figure, number, PALETTE, rgb, short } from '../core/paint.js';
 import { bytesOf } from './sharing_rule.js';
 
 /** @type {[number, string][]} */
@@ -14,43 +13,28 @@ const UNITS = [
   [2 ** 20, 'MiB'],
   [1, 'bytes'],
 ];
-// what is saved, at each step
-const LINES = [
-  ['held', 'products'],
-  ['held', 'products'],
-  [],
-  ['full', 'time'],
-  ['held', 'products', 'asked', 'once', 'time'],
-];
-const RECORDED = ['full', 'time']; // of another problem, so they have a heading
-const [ASKS, ONCE] = [2, 3]; // the steps with one group alone
-const LATER = [0.3, 0.8], // what changes its size
-  LAST = [0.8, 1]; // and what is new
-const GOES = [0, 0.1]; // what leaves is gone before anything else moves
+const GOES = [0, 0.08], // what leaves is gone before anything else moves
+  MOVES = [0.08, 0.5],
+  COMES = [0.55, 0.9], // what takes the free room
+  LAST = [0.9, 1];
+const TINT = 0.42; // of another request
 
 /** @param {{width: number, height: number, em: number}} size of the pane @param {number} heads
- *  @param {boolean} low whether it has two lines at most, and room for a question under it */
+ *  @param {boolean} low whether it leaves room for a question under it */
 export function sharingLayout({ width: pane, height, em }, heads, low) {
   const narrow = pane < 46 * em,
-    width = pane - (narrow ? 0 : 0.8 * em), // a gap before the Guide's card
-    query = { y: 1.6 * em, h: 1.9 * em },
-    links = Math.max(2.4 * em, Math.min(4 * em, 0.09 * height)),
-    line = (narrow ? 2.2 : 2) * em, // of what is saved, or not
+    width = pane - (narrow ? 5 : 0.8 * em), // a gap before the Guide's card
+    left = (narrow ? 1.4 : 7.9) * em, // of the columns: the rows' names are before them
+    query = { y: (narrow ? 1.6 : 0.4) * em, h: 2 * em },
+    links = Math.max(2.6 * em, Math.min(9 * em, 0.18 * height)),
     top = query.y + query.h + links,
-    least = (narrow ? 3.5 : 5) * em,
-    // lines: with the heading of the recorded ones
-    memoryOf = (/** @type {number} */ lines) => Math.max(least, height - top - 2.6 * em - lines * line);
-  return {
-    width,
-    em,
-    narrow,
-    query,
-    line,
-    top,
-    memoryOf,
-    pitch: width / heads,
-    bottom: top + 2.6 * em + least + (low ? 2 : 6) * line,
-  };
+    foot = (narrow ? 4.4 : 5.3) * em, // under the memory: whose its columns are, and how many requests fit
+    line = (narrow ? 2.7 : 3.6) * em, // of what is saved, or not
+    least = (narrow ? 5.5 : 6) * em,
+    bottom = Math.max(top + foot + least + (low ? 0 : (narrow ? 4 : 2) * line), low ? 0 : 30 * em),
+    memoryOf = (/** @type {boolean} */ hand) =>
+      Math.max(height, bottom) - top - foot - (hand ? (narrow ? 4 : 2) * line : 0);
+  return { width, height: Math.max(height, bottom), em, narrow, left, query, line, top, foot, memoryOf, heads, bottom };
 }
 
 /**
@@ -64,329 +48,356 @@ export function sharingLayout({ width: pane, height, em }, heads, low) {
  */
 export function sharingMarks(at, { meta, step, kv, head }, paint) {
   const made = new Marks(at.em),
-    { em, pitch, query, narrow, top } = at,
-    { heads, tokens } = meta,
-    sizes = bytesOf(meta, kv),
-    { group } = sizes,
-    most = bytesOf(meta, heads).held,
-    size = Math.min(em, Math.max(12, 0.55 * pitch)),
-    labelled = pitch > 1.5 * em,
-    lines = ledger(meta, sizes, kv, paint).filter(({ id }) => LINES[step].includes(id)),
-    first = lines.findIndex(({ id }) => RECORDED.includes(id)), // the first recorded line
-    high = at.memoryOf(lines.length + (first < 0 ? 0 : 1)),
-    under = top + high + 2.4 * em,
-    alone = step === ASKS || step === ONCE,
-    before = LINES[step - 1] ?? [],
-    list = () => {
-      lines.forEach((line, n) =>
-        saved(
-          made,
-          at,
-          line,
-          under + (n + (first < 0 || n < first ? 0 : 1)) * at.line,
-          { shares: step > 0 && line.id !== 'full', fresh: !before.includes(line.id) },
-          paint,
-        ),
-      );
-      if (first < 0) return;
-      const y = under + first * at.line,
-        fresh = !before.some(id => RECORDED.includes(id)),
-        comes = { out: GOES, span: fresh ? LAST : LATER, ease: 'both' };
-      made.rect('recorded line', [0, y + 0.1 * em, at.width, 1], { fill: paint.border, ...comes });
-      made.text('recorded is', [0, y + 1.3 * em], meta.problem, { ...comes, datum: { part: 'recorded' } });
-    },
-    middle = Math.floor((group - 1) / 2), // the column of a group that its own KV head has
-    columnOf = (/** @type {number} */ request, /** @type {number} */ store) =>
-      store * group + (request === 0 ? middle : request <= middle ? request - 1 : request);
-  if (alone) {
-    const bottom = top + high + (lines.length ? 1.4 : 2.2) * em;
-    blocks(made, at, { step, kv, heads, high: bottom, column: columnOf(0, 0), sizes }, paint);
-    list();
-    return made.list;
-  }
-  made.text(
-    'query is',
-    [0, 0.95 * em],
-    narrow
-      ? `${heads} query heads, each reads K and V`
-      : `${heads} query heads of a request. Each reads keys K and values V of its KV head`,
-    { bold: true },
-  );
-  for (let n = 0; n < heads; n++) {
-    const mine = Math.floor(n / group),
-      lit = head === null || Math.floor(head / group) === mine,
-      slice = (pitch - 2) / group, // of the KV head's width
-      left = columnOf(0, mine) * pitch + (n % group) * slice;
-    made.add(`link ${n}`, 'funnel', null, {
-      points: [
-        [n * pitch, query.y + query.h],
-        [(n + 1) * pitch - 2, query.y + query.h],
-        [left + slice, top],
-        [left, top],
-      ],
-      ...{ fill: COLOURS.Q, alpha: lit ? (head === null ? 0.35 : 0.7) : 0.1, ease: 'both' },
-    });
-    made.rect(`query ${n}`, [n * pitch, query.y, pitch - 2, query.h], {
-      ...{ fill: COLOURS.Q, datum: { head: n }, tip: `query head ${n} reads KV head ${mine}` },
-    });
-    if (labelled)
-      made.text(`query ${n} is`, [(n + 0.5) * pitch - 1, query.y + query.h / 2 + 0.35 * size], `${n}`, {
-        ...{ align: 'center', fill: '#fff', bold: true, size },
-      });
-  }
-  for (let request = 0; request < group; request++)
-    for (let n = 0; n < kv; n++) {
-      const x = columnOf(request, n) * pitch,
-        id = `column ${columnOf(request, n)}`, // it stays, whose ever its KV head is
-        readers = group === 1 ? `query head ${n}` : `query heads ${n * group} to ${(n + 1) * group - 1}`,
-        tip = request ? `KV head ${n} of request ${request + 1}` : `KV head ${n}: K and V, read by ${readers}`,
-        halves = request ? ['other'] : ['K', 'V'];
-      halves.forEach((cache, half) => {
-        const rect = [x, top + (half * high) / halves.length, pitch - 2, high / halves.length - 1],
-          others = PALETTE.sequences[request % PALETTE.sequences.length];
-        made.rect(`${id} ${cache}`, rect, {
-          fill: request ? blend(rgb(others), rgb(paint.background), 0.3) : COLOURS[cache],
-          alpha: !request && head !== null && Math.floor(head / group) !== n ? 0.35 : 1,
-          ...{ datum: { request, store: n, cache }, tip, ease: 'both', out: [0, 0.4] },
-          enter: { rect: [rect[0], rect[1] + (request ? high : 0), rect[2], 0], alpha: 0 },
-          span: LATER,
-        });
-        if (request ? n === 0 && pitch > 0.7 * em : labelled)
-          made.text(
-            `${id} ${cache} of ${request} is`,
-            [x + pitch / 2 - 1, rect[1] + rect[3] / 2 + 0.35 * size],
-            request ? `${request + 1}` : cache,
-            {
-              ...{ align: 'center', fill: request ? paint.text : '#fff', bold: true },
-              ...{
-                size: request ? Math.min(1.4 * em, Math.max(size, 0.6 * pitch)) : size,
-                out: GOES,
-                span: [0.6, 0.9],
-              },
-            },
-          );
-      });
-    }
-  const room = amount(most, UNITS, 3),
-    others = group === 1 ? '' : group === 2 ? '. 2: another request' : `. 2 to ${group}: other requests`,
-    fits = group === 1 ? 'one request fits' : `${group} requests fit`,
-    comes = { out: GOES, span: LATER, ease: 'both' };
-  made.text(`memory ${group}`, [0, top + high + 1.35 * em], `${narrow ? 'Memory' : 'In memory'}, ${room}: ${fits}`, {
-    ...{ bold: true, size: (narrow ? 1 : 1.3) * em, ...comes },
-  });
-  if (!narrow)
-    made.text(`requests ${group}`, [at.width - 1, top + high + 1.35 * em], `${number(tokens)} tokens each${others}`, {
-      ...{ align: 'right', ...comes },
-    });
-  list();
+    phase = meta.phases[step],
+    sizes = bytesOf(meta, kv);
+  if (phase === 'times') times(made, at, { meta, group: sizes.group }, paint);
+  else if (phase === 'asks' || phase === 'once') panels(made, at, { phase, meta, kv, sizes }, paint);
+  else memory(made, at, { phase, meta, kv, head, sizes }, paint);
   return made.list;
 }
 
-/** The blocks of one group: V1's without sharing, V1's with it, and one for all. A way from memory is as wide as all that
- *  it brings. Below each: what the blocks of all groups ask for. */
-/** @type {(made: Marks, at: ReturnType<typeof sharingLayout>, now: {step: number, kv: number, heads: number, high: number,
- *   column: number, sizes: ReturnType<typeof bytesOf>}, paint: Paint) => void} */
-function blocks(made, at, { step, kv, heads, high, column, sizes: { held, asked, group } }, paint) {
-  const { em, width, narrow } = at,
-    gap = (narrow ? 1 : 1.6) * em,
-    heading = (/** @type {string} */ kernel, /** @type {number} */ of) =>
-      narrow ? `${kernel}: ${of} KV` : `${kernel}: ${of} KV heads`,
-    none = { id: 'own', blocks: group, own: true, title: heading('V1', heads), span: [0.3, 0.6], late: [0.5, 0.8] },
-    some = { id: 'V1', blocks: group, own: false, title: heading('V1', kv), span: [0, 0.5], late: [0.5, 0.8] },
-    all = {
-      id: 'group',
-      blocks: 1,
-      own: false,
-      title: narrow ? 'a block a group' : 'One block a group',
-      span: [0.3, 0.6],
-      late: [0.6, 0.9],
-    },
-    less = `${amount(held, UNITS, 3)}, ÷ ${group}`,
-    shown = [
-      { ...none, says: `${group} KV heads, each asked for once`, has: amount(asked, UNITS, 3), fill: paint.text },
-      {
-        ...{ ...some, says: `1 KV head, asked for ${group} times`, has: `${amount(asked, UNITS, 3)}, the same` },
-        fill: PALETTE.wrong,
-      },
-      { ...all, says: '1 KV head, asked for once', has: less, fill: paint.primary },
-    ].slice(narrow && step === ONCE ? 1 : 0, step === ONCE ? 3 : 2),
-    wide = (width - 2 - gap * (shown.length - 1)) / shown.length;
-  shown.forEach((one, n) =>
-    readers(made, at, { ...one, group, column, rect: [n * (wide + gap), 0, wide, high - 1.6 * em], paint }),
-  );
-  const asks = narrow
-    ? `all ${heads} heads, a new token`
-    : `What the blocks of all ${heads} query heads ask for, for one new token`;
-  made.text('asks are', [0, high - 0.2 * em], asks, { out: GOES, span: [0.7, 0.9] });
+/** The query heads of one request, and a memory with the KV heads of all requests that fit. */
+/** @type {(made: Marks, at: ReturnType<typeof sharingLayout>, now: {phase: string, meta: block_table.SharingMeta,
+ *   kv: number, head: number | null, sizes: ReturnType<typeof bytesOf>}, paint: Paint) => void} */
+function memory(made, at, { phase, meta, kv, head, sizes }, paint) {
+  const { em, query, narrow, top, left, foot, heads } = at,
+    { group, held } = sizes,
+    rows = phase === 'hand' ? savings(meta, sizes) : [],
+    high = at.memoryOf(rows.length > 0),
+    room = at.width - left,
+    apart = group > 1 ? (narrow ? 3 : 0.6 * em) : 0, // between requests, and between groups of query heads
+    block = (room + apart) / group - apart, // a request's share of the memory
+    pitch = block / kv,
+    thin = Math.min(narrow ? 1 : 2, pitch / 5),
+    blockOf = (/** @type {number} */ request) => left + request * (block + apart),
+    gap = kv > 1 ? 0.7 * apart : 0,
+    step = (room - gap * (kv - 1)) / heads, // from a query head to the next
+    queryOf = (/** @type {number} */ n) => left + n * step + gap * Math.floor(n / group),
+    size = Math.min(em, Math.max(12, 0.6 * step)),
+    under = top + high,
+    comes = { out: GOES, span: LAST, ease: 'both' },
+    all = amount(bytesOf(meta, heads).held, UNITS, 3),
+    name = (/** @type {string} */ id, /** @type {number} */ y, /** @type {string[]} */ [short, ...long]) =>
+      made.text(`${id} row`, [narrow ? 0 : left - 0.8 * em, y + 0.35 * em], narrow ? short : long[0], {
+        ...{ bold: true, align: narrow ? 'left' : 'right', ...comes },
+      });
+  if (narrow) made.text('query is', [0, 0.95 * em], `${heads} query heads Q read keys K and values V`, comes);
+  name('query', query.y + query.h / 2, ['Q', 'Query heads Q']);
+  name('K', top + high / 4, ['K', 'Keys K']);
+  name('V', top + (3 * high) / 4, ['V', 'Values V']);
+  made.rect('memory', [left - 4, top - 4, room + 8, high + 8], {
+    ...{ fill: paint.panel, stroke: paint.border, width: 1.5, out: GOES, span: [0, 0.3] },
+  });
+  for (let n = 0; n < kv; n++) {
+    const low = left + n * pitch,
+      lit = head === null ? 0.34 : Math.floor(head / group) === n ? 0.7 : 0.12;
+    made.add(`link ${n * group}`, 'funnel', null, {
+      points: [
+        [queryOf(n * group), query.y + query.h - 2],
+        [queryOf((n + 1) * group - 1) + step - (narrow ? 1 : 2), query.y + query.h - 2],
+        [low + pitch - thin, top],
+        [low, top],
+      ],
+      ...{ fill: blend(rgb(COLOURS.Q), rgb(paint.background), lit), ease: 'both', span: MOVES, out: [0, 0.2] },
+    });
+  }
+  for (let n = 0; n < heads; n++) {
+    const x = queryOf(n);
+    made.rect(`query ${n}`, [x, query.y, step - (narrow ? 1 : 2), query.h], {
+      ...{ fill: COLOURS.Q, datum: { head: n }, tip: `query head ${n} reads KV head ${Math.floor(n / group)}` },
+      ...{ ease: 'both', span: MOVES, out: GOES },
+    });
+    if (step > 1.4 * em)
+      made.text(`query ${n} is`, [x + step / 2 - 1, query.y + query.h / 2 + 0.35 * size], `${n}`, {
+        ...{ align: 'center', fill: '#fff', bold: true, size, ease: 'both', span: MOVES, out: GOES },
+      });
+  }
+  for (let request = 0; request < group; request++) {
+    const x = blockOf(request),
+      after = COMES[0] + ((COMES[1] - COMES[0]) * (request - 1)) / Math.max(2, group), // one by one
+      span = request ? [after, Math.min(0.95, after + 0.2)] : MOVES;
+    for (let n = 0; n < kv; n++)
+      ['K', 'V'].forEach((cache, half) => {
+        const rect = [x + n * pitch, top + (half * high) / 2, pitch - thin, high / 2 - (half ? 0 : 2)],
+          pale = request || (head !== null && Math.floor(head / group) !== n),
+          readers = group === 1 ? `query head ${n}` : `query heads ${n * group} to ${(n + 1) * group - 1}`,
+          of = request ? `of request ${request + 1}` : `read by ${readers}`;
+        made.rect(`column ${request} ${n * group} ${cache}`, rect, {
+          fill: pale ? blend(rgb(COLOURS[cache]), rgb(paint.background), TINT) : COLOURS[cache],
+          ...{ datum: { request, store: n, cache }, tip: `${cache} of KV head ${n}, ${of}` },
+          ...{ ease: 'both', out: [0, 0.12], span },
+          enter: { rect: [rect[0], rect[1] + (request ? 0.5 * high : 0), rect[2], rect[3]], alpha: 0 },
+        });
+      });
+    const mark = [x, under + 0.75 * em, block, 0.25 * em],
+      label = block > 5.5 * em ? `request ${request + 1}` : block > 1.5 * em ? `${request + 1}` : '';
+    made.rect(`request ${request} room`, mark, { fill: request ? paint.border : paint.text, ...comes, span });
+    if (label)
+      made.text(`request ${request} of ${group}`, [x + block / 2, under + 2.2 * em], label, {
+        ...{ align: 'center', bold: !request, ...comes },
+      });
+  }
+  const fits = group === 1 ? '1 request fits' : `${group} requests fit`,
+    big = (narrow ? 1.25 : 1.6) * em,
+    y = under + (narrow ? 3.9 : 4.5) * em;
+  made.text(`memory ${group}`, [narrow ? 0 : left, y], `${all} of memory: ${fits}`, {
+    bold: true,
+    size: big,
+    ...comes,
+  });
+  const each = `${group > 1 ? 'each ' : ''}${number(meta.tokens)} tokens, ${amount(held, UNITS, 3)}`;
+  if (!narrow) made.text(`held ${group}`, [at.width, y], each, { align: 'right', ...comes });
+  const across = narrow ? 1 : 2, // columns of what is saved, and of what is not
+    aside = 2 * em,
+    cell = (room + aside) / across - aside;
+  rows.forEach((row, n) => {
+    const x = (narrow ? 0 : left) + Math.floor((n * across) / rows.length) * (cell + aside),
+      y = under + foot + (n % (rows.length / across)) * at.line;
+    saved(made, at, row, [x, y, narrow ? at.width - 1 : cell], paint);
+  });
 }
 
-/** @type {(made: Marks, at: ReturnType<typeof sharingLayout>, now: {id: string, blocks: number, own: boolean, group: number,
- *   column: number, rect: number[], title: string, says: string, has: string, fill: string, span: number[],
- *   late: number[], paint: Paint}) => void} */
-function readers(
-  made,
-  { em, narrow },
-  { id, blocks, own, group, column, rect, title, says, has, fill, span, late, paint },
-) {
+/** The blocks of one group: V1's without sharing, V1's with it, and one for all. Below each: the bytes that the blocks
+ *  of all groups ask for. */
+/** @type {(made: Marks, at: ReturnType<typeof sharingLayout>, now: {phase: string, meta: block_table.SharingMeta,
+ *   kv: number, sizes: ReturnType<typeof bytesOf>}, paint: Paint) => void} */
+function panels(made, at, { phase, meta: { heads }, kv, sizes: { held, asked, group } }, paint) {
+  const { em, width, narrow, height } = at,
+    last = phase === 'once',
+    apart = (narrow ? 1 : 2) * em,
+    of = (/** @type {number} */ kv) => (narrow ? `${kv} KV` : `${kv} KV heads`),
+    same = narrow ? 'the same' : `${amount(asked, UNITS, 3)}, the same`,
+    shown = [
+      {
+        ...{ ...PANELS.own, title: `V1: ${of(heads)}`, says: `${group} KV heads, each asked for once` },
+        has: amount(asked, UNITS, 3),
+      },
+      { ...PANELS.V1, title: `V1: ${of(kv)}`, says: `1 KV head, asked for ${group} times`, has: same },
+      {
+        ...{
+          ...PANELS.group,
+          title: narrow ? 'A block a group' : 'One block a group',
+          says: '1 KV head, asked for once',
+        },
+        has: `${amount(held, UNITS, 3)}, ÷ ${group}`,
+      },
+    ].slice(narrow && last ? 1 : 0, last ? 3 : 2),
+    wide = (width - 2 - apart * (shown.length - 1)) / shown.length,
+    big = (narrow ? 1.3 : 1.8) * em,
+    end = height - (narrow ? 1.6 : 2) * em,
+    comes = { out: GOES, span: LAST, ease: 'both' };
+  shown.forEach(({ id, title, says, has }, n) => {
+    const x = 1 + n * (wide + apart),
+      fresh = id === 'group' || !last,
+      fill = colourOf(id, paint);
+    made.text(`${phase} ${id} title`, [x + 2, 1.1 * em], title, { bold: true, size: 1.15 * em, ...comes });
+    const rect = [x, 1.8 * em, wide, end - big - 4.2 * em];
+    readers(made, at, { id, group, rect, named: true, fresh, phase }, paint);
+    made.text(`${phase} ${id} says`, [x + wide / 2, end - big - 0.3 * em], says, { align: 'center', ...comes });
+    made.text(`${phase} ${id} has`, [x + wide / 2, end], has, {
+      ...{ align: 'center', bold: true, size: big, fill, ...comes, datum: { part: 'reads', of: id } },
+      tip: `${title}: ${has}`,
+    });
+  });
+  const asks = narrow
+    ? `By all ${heads} heads, for a new token`
+    : `Asked for by the blocks of all ${heads} query heads, for one new token`;
+  made.text(`${phase} asks`, [width / 2, height - 0.3 * em], asks, { align: 'center', ...comes });
+}
+
+/** @type {Record<string, {id: string, blocks: number, own: boolean}>} */
+const PANELS = {
+  own: { id: 'own', blocks: 0, own: true }, // 0: a block for each query head
+  V1: { id: 'V1', blocks: 0, own: false },
+  each: { id: 'each', blocks: 0, own: true }, // one block a group, and a group is one query head
+  group: { id: 'group', blocks: 1, own: false },
+};
+/** The colour of a panel's arrows and bytes: what asks again is bad. @param {string} id @param {Paint} paint */
+const colourOf = (id, paint) => ({ V1: PALETTE.wrong, group: paint.primary })[id] ?? paint.text;
+
+/** The blocks of one group over its KV heads in memory. An arrow is a KV head that a block asks for. */
+/** @type {(made: Marks, at: ReturnType<typeof sharingLayout>, now: {id: string, group: number, rect: number[],
+ *   named: boolean, fresh: boolean, phase: string}, paint: Paint) => void} */
+function readers(made, { em, narrow }, { id, group, rect, named, fresh, phase }, paint) {
   const [left, top, wide, high] = rect,
+    { own } = PANELS[id],
+    blocks = PANELS[id].blocks || group,
     first = id === 'V1', // its heads and its KV head come from the picture of the whole memory
-    small = Math.max(12, 0.9 * em),
+    small = Math.max(12, 0.95 * em),
     pitch = wide / group,
-    pad = (pitch < 5 * em ? 0.3 : 0.6) * em,
-    tile = { w: pitch - 2 * pad - 4, h: 2.4 * em },
-    chip = { y: top + 3.4 * em, h: 2 * em },
-    copy = chip.y + chip.h + (blocks > 1 ? 0.5 : 1.5) * em,
-    box = { y: top + 1.7 * em, h: chip.h + 7.6 * em - 1.7 * em },
-    size = (narrow ? 1.15 : 1.6) * em,
-    end = top + high - size, // of the texts
-    store = { y: end - (narrow ? 3.9 : 4.6) * em, h: 2.4 * em },
-    comes = { out: GOES, span: late, ease: 'both' },
+    pad = named ? Math.min(0.6 * em, 0.1 * pitch) : 2,
+    box = { y: top, h: (named ? 0.44 : 0.5) * high },
+    chip = { y: top + (named ? 1.7 * em : pad), w: pitch - 2 * pad - 4, h: named ? 1.9 * em : 0.3 * box.h },
+    tile = Math.min(chip.w, (named ? 4 : 2) * em), // width of a KV head
+    copy = chip.y + chip.h + (named ? 0.09 : 0.14) * high,
+    copyHigh = box.y + box.h - pad - copy,
+    store = { y: top + (named ? 0.74 : 0.76) * high, h: (named ? 0.26 : 0.24) * high - 4 },
     centre = left + wide / 2,
     middleOf = (/** @type {number} */ n) => left + ((n + 0.5) * wide) / blocks,
-    half = tile.w / 2,
     stores = own ? blocks : 1,
     storeOf = (/** @type {number} */ n) => (own ? middleOf(n) : centre),
-    said = (
-      /** @type {string} */ mark,
-      /** @type {number} */ x,
-      /** @type {number} */ y,
-      /** @type {string} */ text,
-      /** @type {number[]} */ now,
-    ) =>
-      half > small &&
-      made.text(mark, [x, y + tile.h / 2 + 0.35 * small], text, {
-        ...{ align: 'center', bold: true, fill: '#fff', size: small, ...comes, span: now },
+    fill = colourOf(id, paint),
+    late = fresh ? [0.5, 0.85] : MOVES,
+    moves = { ease: 'both', out: GOES, span: first ? MOVES : late },
+    whole = { ease: 'both', out: GOES, span: first && phase === 'asks' ? [0.4, 0.55] : late },
+    column = (/** @type {string} */ name, /** @type {number[]} */ [x, y, w, h], /** @type {any} */ more) =>
+      ['K', 'V'].forEach((cache, half) => {
+        const rect = [x, y + (half * h) / 2, w, h / 2 - (half ? 0 : 1)];
+        made.rect(`${name} ${cache}`, rect, { fill: COLOURS[cache], ...moves, ...more });
+        if (named && h > 3 * small)
+          made.text(`${phase} ${id} ${name} ${cache} is`, [x + w / 2, rect[1] + rect[3] / 2 + 0.35 * small], cache, {
+            ...{ align: 'center', bold: true, fill: '#fff', size: small, out: GOES, span: LAST },
+          });
       });
-  made.text(`${id} title`, [left, top + em], title, { bold: true, size: 1.15 * em, ...comes });
+  made.rect(`${id} memory`, [left, store.y - 5, wide, store.h + 10], {
+    ...{ fill: paint.panel, stroke: paint.border, width: 1.5, ...whole },
+  });
+  if (named && !own)
+    made.text(`${phase} ${id} memory is`, [left + 0.7 * em, store.y + store.h / 2 + 0.35 * em], 'memory', {
+      ...{ size: small, out: GOES, span: LAST },
+    });
   for (let n = 0; n < blocks; n++) {
-    const x = left + (n * wide) / blocks;
-    made.rect(`${id} block ${n}`, [x + 2, box.y, wide / blocks - 4, box.h], {
-      ...{ fill: paint.panel, stroke: paint.border, width: 1.5, ...comes, datum: { part: `${id} block`, block: n } },
+    const x = left + (n * wide) / blocks,
+      w = wide / blocks;
+    made.rect(`${id} block ${n}`, [x + (n ? 2 : 0), box.y, w - (n ? 2 : 0) - (n < blocks - 1 ? 2 : 0), box.h], {
+      ...{ fill: paint.panel, stroke: paint.border, width: 1.5, ...whole, datum: { part: `${id} block`, block: n } },
       tip: `block ${n} of ${id === 'group' ? 'the group' : 'V1'}`,
     });
-    const name = wide / blocks > 4.6 * em ? `block ${n}` : `${n}`;
-    made.text(`${id} block ${n} is`, [x + 2 + pad, box.y + 1.25 * em], name, { bold: true, size: small, ...comes });
-    ['K', 'V'].forEach((cache, part) => {
-      const from = middleOf(n) - half + part * half,
-        low = storeOf(n) - half + part * half;
-      made.add(`${id} way ${n} ${cache}`, 'funnel', null, {
-        points: [
-          [from, copy + tile.h],
-          [from + half, copy + tile.h],
-          [low + half, store.y],
-          [low, store.y],
-        ],
-        ...{ fill: COLOURS[cache], alpha: stores === blocks ? 0.55 : 0.4, ...comes },
+    const name = w > 4.2 * em ? `block ${n}` : `${n}`;
+    if (named)
+      made.text(`${phase} ${id} block ${n} is`, [x + w / 2, box.y + 1.2 * em], name, {
+        ...{ align: 'center', size: small, out: GOES, span: LAST },
       });
-      made.rect(`${id} copy ${n} ${cache}`, [from, copy, half - 1, tile.h], {
-        ...{ fill: COLOURS[cache], ...comes, enter: { rect: [low, store.y, half - 1, tile.h], alpha: 0 } },
-        tip: `block ${n} asks for all of this ${cache}`,
-      });
-      said(`${id} copy ${n} ${cache} is`, from + half / 2, copy, cache, [late[1] - 0.1, late[1]]);
-    });
   }
   for (let n = 0; n < group; n++) {
     const x = left + (n + 0.5) * pitch;
-    if (blocks === 1)
-      made.add(`${id} use ${n}`, 'line', [centre, copy, x - centre, chip.y + chip.h - copy], {
-        ...{ stroke: paint.text, width: 1.5, ...comes },
+    const used = blocks === 1 ? centre : x;
+    made.add(`${id} use ${n}`, 'line', [used, copy, x - used, chip.y + chip.h - copy], {
+      ...{ stroke: paint.text, width: 1.5, ...whole },
+    });
+    made.rect(first ? `query ${n}` : `${id} query ${n}`, [x - chip.w / 2, chip.y, chip.w, chip.h], {
+      ...{ fill: COLOURS.Q, ...moves, tip: `query head ${n}` },
+    });
+    if (named)
+      made.text(`${phase} ${id} query ${n} is`, [x, chip.y + chip.h / 2 + 0.35 * small], narrow ? `${n}` : `Q ${n}`, {
+        ...{ align: 'center', bold: true, fill: '#fff', size: small, out: GOES, span: LAST },
       });
-    made.rect(first ? `query ${n}` : `${id} query ${n}`, [x - tile.w / 2, chip.y, tile.w, chip.h], {
-      ...{ fill: COLOURS.Q, ease: 'both', span, tip: `query head ${n}`, out: GOES },
-    });
-    made.text(`${id} query ${n} is`, [x, chip.y + chip.h / 2 + 0.35 * small], narrow ? `${n}` : `Q ${n}`, {
-      ...{ align: 'center', bold: true, fill: '#fff', size: small, ...comes },
-    });
   }
   for (let n = 0; n < stores; n++)
-    ['K', 'V'].forEach((cache, part) => {
-      const name = first ? `column ${column} ${cache}` : `${id} store ${n} ${cache}`,
-        x = storeOf(n) - half + part * half;
-      made.rect(name, [x, store.y, half - 1, store.h], {
-        ...{ fill: COLOURS[cache], ease: 'both', span, out: GOES, tip: `${cache} of KV head ${n}, in memory` },
+    column(first ? `column 0 0` : `${id} store ${n}`, [storeOf(n) - tile / 2, store.y, tile, store.h], {
+      tip: `KV head ${n}, in memory`,
+    });
+  for (let n = 0; n < blocks; n++) {
+    const from = [storeOf(n) + (own || blocks === 1 ? 0 : ((n - (blocks - 1) / 2) * tile) / blocks), store.y - 1],
+      to = [middleOf(n), copy + copyHigh + 2],
+      begins = 0.55 + (0.25 * n) / blocks, // one after the other
+      span = fresh ? [begins, begins + 0.12] : MOVES;
+    made.add(`${id} way ${n}`, 'way', null, {
+      points: [from, to],
+      ...{ stroke: fill, width: named ? 4 : 2, head: named ? 8 : 4, grown: 1, enter: { grown: 0 }, ease: 'both' },
+      ...{ span, out: GOES },
+    });
+    column(`${id} copy ${n}`, [middleOf(n) - tile / 2, copy, tile, copyHigh], {
+      ...{ span: fresh ? [span[1], span[1] + 0.05] : MOVES, tip: `block ${n} asks for all of this KV head` },
+    });
+    if (!named) continue;
+    const [x, y] = [(from[0] + to[0]) / 2, (from[1] + to[1]) / 2],
+      r = 0.8 * em;
+    made.add(`${phase} ${id} count ${n}`, 'dot', [x - r, y - r, 2 * r, 2 * r], { fill, out: GOES, span: LAST });
+    made.text(`${phase} ${id} count ${n} is`, [x, y + 0.35 * em], `${n + 1}`, {
+      ...{ align: 'center', bold: true, fill: paint.background, out: GOES, span: LAST },
+    });
+  }
+}
+
+/** The recorded times: a bar each, with its blocks before it. */
+/** @type {(made: Marks, at: ReturnType<typeof sharingLayout>, now: {meta: block_table.SharingMeta, group: number},
+ *   paint: Paint) => void} */
+function times(made, at, { meta: { bars, heads, problem, words }, group }, paint) {
+  const { em, width, narrow, height } = at,
+    v1 = bars.some(({ grouped }) => !grouped),
+    below = [...(v1 ? [words.repeats, words.itself] : []), problem],
+    end = height - 0.4 * em - 1.5 * em * (below.length - 1), // of the first line below
+    room = (end - 1.8 * em) / bars.length,
+    apart = Math.min(1.6 * em, 0.16 * room),
+    high = Math.min(room - apart, 9 * em),
+    sketch = narrow ? 7 * em : Math.min(16 * em, 1.7 * high), // width of a group's blocks
+    left = sketch + (narrow ? 0.8 : 1.6) * em,
+    big = (narrow ? 1.15 : 1.7) * em,
+    wide = width - left - (narrow ? 0 : 7 * em),
+    most = Math.max(...bars.map(({ us }) => us)),
+    comes = { out: GOES, span: LAST, ease: 'both' };
+  bars.forEach(({ grouped, kv, us }, n) => {
+    const id = kv === heads ? (grouped ? 'each' : 'own') : grouped ? 'group' : 'V1',
+      y = n * (high + apart) + 2,
+      label = `${grouped ? 'One block a group' : 'V1'}, ${kv} KV heads`,
+      time = `${figure(us, 3)} µs`,
+      full = bars.find(of => of.grouped === grouped && of.kv === heads)?.us ?? us, // without sharing
+      bar = [left, y + 1.8 * em, (wide * us) / most, high - 1.8 * em],
+      line = bar[1] + bar[3] / 2 + 0.35 * big,
+      less = `÷ ${short(full / us, 2)}`,
+      inside = narrow && us > 0.5 * most,
+      fill = kv === heads ? COLOURS.other : colourOf(id, paint);
+    readers(
+      made,
+      at,
+      { id, group, rect: [1, y, sketch, high], named: false, fresh: id === 'each', phase: 'times' },
+      paint,
+    );
+    made.text(`time ${id} is`, [left, y + 1.1 * em], label, { bold: true, size: (narrow ? 1 : 1.2) * em, ...comes });
+    if (full > us)
+      made.rect(`time ${id} of`, [left, bar[1], (wide * full) / most, bar[3]], {
+        ...{ fill: paint.panel, stroke: paint.border, dash: [4, 4], ...comes },
       });
-      said(`${name} is`, x + half / 2, store.y, cache, late);
+    made.rect(`time ${id}`, bar, {
+      ...{ fill, enter: { rect: [left, bar[1], 0, bar[3]] }, ease: 'both', span: [0.55, 0.9], out: GOES },
+      ...{ datum: { part: 'time', of: id }, tip: `${label}: ${time}` },
     });
-  made.text(`${id} says`, [centre, end - 0.4 * em], narrow ? says.replace(/.*, /, '') : says, {
-    align: 'center',
-    ...comes,
+    made.text(`time ${id} has`, [left + bar[2] + (inside ? -0.6 : 0.6) * em, line], time, {
+      ...{ bold: true, size: big, align: inside ? 'right' : 'left', fill: inside ? '#fff' : paint.text, ...comes },
+    });
+    if (full > us)
+      made.text(
+        `time ${id} less`,
+        narrow ? [width - 1, y + 1.1 * em] : [left + (wide * full) / most + 0.6 * em, line],
+        less,
+        {
+          ...{ bold: true, size: narrow ? em : big, align: narrow ? 'right' : 'left', fill, ...comes },
+        },
+      );
   });
-  made.text(`${id} has`, [centre, top + high], has, {
-    ...{ align: 'center', bold: true, size, fill, ...comes, datum: { part: 'reads', of: id }, tip: `${title}: ${has}` },
-  });
+  below.forEach((text, n) => made.text(`times of ${n}`, [narrow ? 0 : left, end + 1.5 * n * em], text, comes));
 }
 
-/** What a request costs: each line has its value, the value without sharing, and the value in words. */
-/** @type {(meta: block_table.SharingMeta, sizes: ReturnType<typeof bytesOf>, kv: number, paint: Paint) =>
- *   {id: string, said: string, value: number | null, of: number, text: string, fill: string}[]} */
-function ledger({ heads, us, words, ...model }, { held, asked, products }, kv, paint) {
-  const full = bytesOf({ heads, ...model }, heads),
-    time = us[kv] ?? null,
-    modelled = COLOURS.other, // neutral: no tensor
-    none = filled(words.recorded, { kv: Object.keys(us).join(' and ') });
-  const lines = [
-    {
-      ...{ id: 'held', said: 'Kept in memory: K and V', value: held, of: full.held },
-      ...{ text: amount(held, UNITS, 3), fill: modelled },
-    },
-    {
-      ...{ id: 'products', said: 'Multiplications for a new token' },
-      ...{ value: products, of: full.products, text: `${short(products / 1e6, 3)} million`, fill: modelled },
-    },
-    {
-      ...{ id: 'asked', said: 'V1 asks for' },
-      ...{ value: asked, of: full.asked, text: amount(asked, UNITS, 3), fill: modelled },
-    },
-    {
-      ...{ id: 'once', said: 'A block per group asks for' },
-      ...{ value: held, of: full.held, text: amount(held, UNITS, 3), fill: modelled },
-    },
-    {
-      ...{ id: 'full', said: `One block a group, ${heads} KV heads`, value: us[heads], of: us[heads] },
-      ...{ text: `${short(us[heads], 3)} µs`, fill: paint.text },
-    },
-    {
-      ...{
-        id: 'time',
-        said: `One block a group, ${kv} KV head${kv === 1 ? '' : 's'}`,
-        value: time,
-        of: us[heads],
-      },
-      ...{ text: time === null ? none : `${short(time, 3)} µs`, fill: paint.text },
-    },
+/** What a request costs: each row has its value, and the value without sharing. */
+/** @type {(meta: block_table.SharingMeta, sizes: ReturnType<typeof bytesOf>) =>
+ *   {id: string, said: string, value: number, of: number}[]} */
+function savings({ heads, words, ...model }, { held, asked, products }) {
+  const full = bytesOf({ heads, ...model }, heads);
+  return [
+    { id: 'held', said: words.held, value: held, of: full.held },
+    { id: 'once', said: words.once, value: held, of: full.held },
+    { id: 'asked', said: words.asked, value: asked, of: full.asked },
+    { id: 'products', said: words.products, value: products, of: full.products },
   ];
-  return us[heads] ? lines : lines.slice(0, -2);
 }
 
-/** A line of what a request costs: a bar in the outline of the one without sharing, and how many times less it is. */
-/** @type {(made: Marks, at: ReturnType<typeof sharingLayout>, line: ReturnType<typeof ledger>[number], top: number,
- *   now: {shares: boolean, fresh: boolean}, paint: Paint) => void} */
-function saved(made, at, { id, said, value, of, text, fill }, top, { shares, fresh }, paint) {
-  const { em, width, narrow } = at,
-    left = narrow ? 1 : 19.5 * em,
-    room = narrow ? width - 2 : width - left - 13 * em,
-    bar = narrow ? { y: top + 1.25 * em, h: 0.55 * em } : { y: top, h: 1.15 * em }, // of a phone: under its text
-    line = narrow ? top + em : bar.y + 0.95 * em,
-    less = value === null ? 1 : of / value,
-    comes = { out: GOES, span: fresh ? LAST : LATER, ease: 'both' };
-  made.text(`${id} is`, [0, line], said, { bold: true, ...comes });
-  made.rect(`${id} of`, [left, bar.y, room, bar.h], { fill: paint.panel, stroke: paint.border, ...comes });
-  made.rect(`${id} bar`, [left, bar.y, value === null ? 0 : Math.max(2, (room * value) / of), bar.h], {
-    ...{ fill, ease: 'both', datum: { part: 'size', size: id }, out: GOES, enter: { rect: [left, bar.y, 0, bar.h] } },
-    ...{ span: fresh ? LAST : LATER, tip: `${said}: ${value === null ? text : id === 'time' ? text : number(value)}` },
+/** A row of what a request costs: a bar in the outline of the one without sharing, and how many times less it is. */
+/** @type {(made: Marks, at: ReturnType<typeof sharingLayout>, row: ReturnType<typeof savings>[number],
+ *   place: [number, number, number], paint: Paint) => void} */
+function saved(made, { em, narrow, line }, { id, said, value, of }, [left, top, wide], paint) {
+  const bar = { y: top + 1.5 * em, h: line - (narrow ? 1.9 : 2.2) * em },
+    less = of / value,
+    comes = { out: GOES, span: LAST, ease: 'both' };
+  made.text(`${id} is`, [left, top + 1.1 * em], said, { bold: true, ...comes });
+  made.rect(`${id} of`, [left, bar.y, wide, bar.h], { fill: paint.panel, stroke: paint.border, ...comes });
+  made.rect(`${id} bar`, [left, bar.y, Math.max(2, (wide * value) / of), bar.h], {
+    ...{ fill: COLOURS.other, ease: 'both', datum: { part: 'size', size: id }, out: GOES, span: MOVES },
+    ...{ enter: { rect: [left, bar.y, 0, bar.h] }, tip: `${said}: ${number(value)}` },
   });
-  const inside = value === null; // no bar: its room has the reason
-  made.text(
-    `${id} has ${text}`,
-    [narrow ? width - (inside ? 1 : 6.2 * em) : inside ? left + 0.7 * em : left + room + 0.7 * em, line],
-    text,
-    { ...{ bold: !inside, align: narrow ? 'right' : 'left' }, ...comes },
-  );
-  if (shares && value !== null)
-    made.text(`${id} less ${less}`, [width - 1, line], less > 1.01 ? `÷ ${short(less, 2)}` : 'the same', {
-      ...{ bold: true, size: (narrow ? 1 : 1.15) * em, align: 'right' },
-      ...{ fill: less > 1.01 ? paint.primary : PALETTE.wrong, ...comes },
-    });
+  made.text(`${id} less ${less}`, [left + wide, top + 1.1 * em], less > 1.01 ? `÷ ${short(less, 2)}` : 'the same', {
+    ...{ bold: true, size: (narrow ? 1 : 1.2) * em, align: 'right', ...comes },
+  });
 }
 
 /** @type {import('../core/kinds.js').Kinds} */

@@ -16,11 +16,24 @@ from explainers.story.words import Names, Row
 from kernels.core.remembered import of_recordings
 from kernels.recordings import tables
 
-PHASES = ("own", "shared", "asks", "once", "hand")
+PHASES = ("own", "shared", "asks", "once", "times", "hand")  # "times" only with recordings
 GROUPS = 4  # query heads of a KV head in the question
 # Llama 3 8B, with two bytes for a number. Source: its published config.json
 MODEL = {"layers": 32, "heads": 32, "dim": 128, "item": 2}
 TOKENS = 2048
+
+
+class Bar(TypedDict):
+    """A recorded time.
+
+    grouped: whether one block serves all query heads of a KV head. Otherwise each query head has a block: V1.
+    kv: number of KV heads.
+    us: the time in µs.
+    """
+
+    grouped: bool
+    kv: int
+    us: float
 
 
 class SharingMeta(TypedDict):
@@ -31,8 +44,9 @@ class SharingMeta(TypedDict):
     kv: KV heads at each step.
     choices: numbers of KV heads for the reader.
     source: of the sizes, in words.
-    us: KV heads -> recorded µs of a kernel that reads once for a group. times: their source, in words. problem: a
-        heading over them. Empty without recordings.
+    phases: the name of each step.
+    bars: the recorded times, V1's first. times: their source, in words. problem: their problem, in words. Empty
+        without recordings.
     provenances: the source of each step.
     words: the sentences under a hand. {name} stands for a value.
     """
@@ -46,7 +60,8 @@ class SharingMeta(TypedDict):
     kv: list[int]
     choices: list[int]
     source: str
-    us: dict[str, float]
+    phases: list[str]
+    bars: list[Bar]
     times: str
     problem: str
     provenances: list[dict[str, str]]
@@ -55,29 +70,48 @@ class SharingMeta(TypedDict):
 
 def view() -> stage.View:
     """The picture."""
-    timed = recorded(WORDS.table("kernels")["grouped"])
+    kernels = WORDS.table("kernels")
+    grouped, v1 = recorded(kernels["grouped"]), recorded(kernels["v1"])
+    phases = [phase for phase in PHASES if grouped or phase != "times"]
+    if any(v1.get(field) != grouped.get(field) for field in ("contexts", "tokens", "heads", "device")):
+        v1 = {}  # of another problem
+    bars: list[Bar] = [
+        {"grouped": of is grouped, "kv": kv, "us": us} for of in (v1, grouped) for kv, us in _falling(of.get("us", {}))
+    ]
     heads = MODEL["heads"]
     shared = heads // GROUPS
+    names = {"view": "sharing", "heads": heads, "shared": shared, "group": GROUPS}
+    names |= {"gain": _gain(grouped), "v1_gain": _gain(v1)}
     meta: SharingMeta = {
-        "frames": WORDS.frames(_steps(), {"view": "sharing", "heads": heads, "shared": shared, "group": GROUPS}),
+        "frames": WORDS.frames([{"phase": phase, "tile": -1} for phase in phases], names),
         "layers": MODEL["layers"],
         "heads": heads,
         "dim": MODEL["dim"],
         "item": MODEL["item"],
         "tokens": TOKENS,
-        "kv": [heads, *[shared] * (len(PHASES) - 1)],
+        "kv": [heads, *[shared] * (len(phases) - 1)],
         "choices": [2**n for n in range(heads.bit_length())],
         "source": WORDS.say("sharing_source", {**MODEL, "tokens": TOKENS}),
-        "us": {str(kv): us for kv, us in timed.get("us", {}).items()},
-        "times": WORDS.say("sharing_times", timed) if timed else "",
-        "problem": WORDS.say("sharing_problem", timed) if timed else "",
+        "phases": phases,
+        "bars": bars,
+        "times": WORDS.say("sharing_times", {**grouped, "v1": v1}) if grouped else "",
+        "problem": WORDS.say("sharing_problem", grouped) if grouped else "",
         "provenances": [],
         "words": WORDS.table("sharing"),
     }
-    modelled = {"label": "modelled", "said": f"{meta['source']}. {meta['times']}"}
+    modelled = {"label": "modelled", "said": meta["source"]}
     times = {"label": "recorded", "said": meta["times"]}
-    meta["provenances"] = [times if phase == "once" and timed else modelled for phase in PHASES]
+    meta["provenances"] = [times if phase == "times" else modelled for phase in phases]
     return stage.View("sharing", "sharing", "Grouped heads", {**meta, "clock": True, "state": []})
+
+
+def _falling(us: dict[int, float]) -> list[tuple[int, float]]:
+    return sorted(us.items(), reverse=True)
+
+
+def _gain(timed: Row) -> float | None:
+    """How many times as fast a kernel is with the fewest KV heads as with the most. None without recordings."""
+    return timed["us"][timed["heads"][-1]] / timed["us"][timed["heads"][0]] if timed else None
 
 
 def questions(found: Sequence[Names]) -> list[stage.Question]:
@@ -123,7 +157,3 @@ def best(kernel: str) -> float:
                 read = 2 * sum(problem["context_lens"]) * problem["num_kv_heads"] * problem["head_dim"] * number
                 rates.append(read / float(row["median_us"]) / 1e6)
     return max(rates)
-
-
-def _steps() -> list[Row]:
-    return [{"phase": phase, "tile": -1} for phase in PHASES]

@@ -200,7 +200,7 @@ def recorded(whole: str, cut: str) -> Row:
 
     longer: a Timed for each length, of the number of contexts with most lengths. more: one for each number of contexts.
     long: the last one of longer. short: the one of more with as many tokens. one_part: the longest one in one part, if
-    V2 is slower there. best: the largest rate.
+    V2 is slower there. best: the largest rate of these.
     cycles, ns: the wait of a load from device memory of the same GPU. heads, size: query heads, and tokens of a
     partition. device, date. Empty without recordings of all this.
     """
@@ -227,7 +227,9 @@ def recorded(whole: str, cut: str) -> Row:
                 "one_part": next(
                     (one for one in longer[::-1] if one["parts"] == 1 and one["us"][1] > one["us"][0]), None
                 ),
-                "best": max(sharing.best(WORDS.table("kernels")["grouped"]), *(max(one["rate"]) for one in timed)),
+                "best": max(
+                    sharing.best(WORDS.table("kernels")["grouped"]), *(max(one["rate"]) for one in [*longer, *more])
+                ),
                 **{key: float(waits[where.device][key]) for key in ("cycles", "ns")},
                 **{"heads": int(pairs.num_heads.iloc[0]), "size": size},
                 **{"device": stage.gpu_name(where.device), "date": where.date},

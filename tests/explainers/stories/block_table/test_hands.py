@@ -120,15 +120,31 @@ def test_the_held_and_the_asked_bytes_are_those_of_a_run(kv, dtype):
 
 def test_each_headline_is_short_and_the_sizes_are_said():
     meta = sharing.view().meta
-    timed = sharing.recorded("paged_v3")
-    assert timed["heads"] == [8, 32] and timed["us"][32] > 3 * timed["us"][8]
-    assert meta["us"] == {str(kv): us for kv, us in timed["us"].items()} and timed["date"] in meta["times"]
-    assert [of["label"] for of in meta["provenances"]] == [*["modelled"] * 3, "recorded", "modelled"]
+    timed, v1 = sharing.recorded("paged_v3"), sharing.recorded("paged_v1")
+    assert timed["heads"] == v1["heads"] == [8, 32] and timed["us"][32] > 3 * timed["us"][8]
+    assert (timed["contexts"], timed["tokens"]) == (v1["contexts"], v1["tokens"])
+    assert v1["us"][32] < 2 * v1["us"][8]  # what V1 gains is far less than the bytes that are not kept
+    assert [(bar["grouped"], bar["kv"], bar["us"]) for bar in meta["bars"]] == [
+        (grouped, kv, of["us"][kv]) for grouped, of in ((False, v1), (True, timed)) for kv in (32, 8)
+    ]
+    assert meta["phases"] == list(sharing.PHASES) and timed["date"] in meta["times"]
+    assert [of["label"] for of in meta["provenances"]] == [*["modelled"] * 4, "recorded", "modelled"]
     assert f"{timed['contexts']} contexts of {timed['tokens']:,} tokens" in meta["problem"]
-    assert [meta["heads"] // kv for kv in meta["kv"]] == [1, 4, 4, 4, 4] and "Llama 3 8B" in meta["source"]
+    assert [meta["heads"] // kv for kv in meta["kv"]] == [1, 4, 4, 4, 4, 4] and "Llama 3 8B" in meta["source"]
     assert all(len(frame["head"].split()) <= 12 for frame in meta["frames"])
     (rule,) = applied("bytesOf", [[{key: meta[key] for key in ("layers", "heads", "dim", "item", "tokens")}, 8]])
     assert rule["held"] == 256 * 2**20 and rule["asked"] == 2**30
+
+
+@pytest.mark.parametrize("known", ["", "paged_v3"])
+def test_the_times_are_those_that_are_recorded(known, monkeypatch):
+    recorded = sharing.recorded
+    monkeypatch.setattr(sharing, "recorded", lambda kernel: recorded(kernel) if kernel == known else {})
+    meta = sharing.view().meta
+    assert ("times" in meta["phases"]) == bool(known) == bool(meta["times"])
+    assert [bar["grouped"] for bar in meta["bars"]] == [True, True] * bool(known)
+    assert len(meta["phases"]) == len(meta["frames"]) == len(meta["provenances"]) == len(meta["kv"])
+    assert all(len(frame["head"].split()) <= 12 for frame in meta["frames"])
 
 
 def test_the_outputs_of_the_parts_make_the_output_of_the_run():
