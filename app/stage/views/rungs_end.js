@@ -1,8 +1,10 @@
 // What the changes saved, at the end of the course: the layers of the last stair as three piles next to each other, on the
 // stairs' scale. Each riser has its name in it, or next to it.
 import { amount, blend, COLOURS, PALETTE, rgb, short } from '../core/paint.js';
+import { filled } from '../core/follow.js';
 import { wrapped } from '../core/wrapped.js';
 
+const THIN = 1.2; // a gain
 const NARROW = 600; // pixels
 const HEAD = 4.4; // em: a pile's factor and name
 const FOOT = 2.2; // em: the stops without a riser
@@ -39,7 +41,12 @@ export function addEnd(made, { width, height, em }, meta, now, paint, wide) {
     dim = blend(rgb(paint.text), rgb(paint.background), 0.72),
     late = { span: [0.6, 1] },
     factor = (/** @type {number} */ times) => `\u00d7\u00a0${short(times, 3)}`,
-    notes = wrapped(meta.others, width, 2, one => wide(one, false, em)),
+    // a narrow pile has no room next to its thin risers
+    thin = narrow ? piles.flatMap(({ rungs }) => rungs.filter(id => gain(id) < THIN)) : [],
+    listed = thin.map(id => `${rowOf(id).short} ${factor(gain(id))}`).join(', '),
+    notes = [listed && filled(meta.words.thin, { listed }), meta.others]
+      .filter(Boolean)
+      .flatMap(text => wrapped(text, width, 2, one => wide(one, false, em))),
     foot = height - (0.9 + 1.3 * notes.length) * em,
     tall = foot - HEAD * em,
     gap = (narrow ? 0.6 : 1.6) * em,

@@ -12,7 +12,7 @@ const FEW = 1.3; // the least factor of an axis
 const WIDEST = 0.22; // of the width: a stair
 const CARD = 5; // stairs under the card of a change
 const NUMBER = 3.9; // em: the number of a card
-const ROWS = 11.6; // em: the drawings of a card over narrow stairs
+const ROWS = 13.2; // em: the drawings of a card over narrow stairs
 const LEAST = 13.8; // em: the stairs
 /** @typedef {{width: number, height: number, em: number}} Size */
 /** @typedef {(text: string, bold: boolean, px: number) => number} Wide */
@@ -146,7 +146,7 @@ function addStairs(made, { width, height, em }, meta, now, paint, wide) {
       nameOf(columns.indexOf(id), rowOf(meta, id).short, { bold: true });
     }
     if (now.phase === 'begin')
-      made.add(`stair ${id} area`, 'area', [rect[0], rect[1] - em, rect[2], foot - rect[1] + em], {
+      made.add(`stair ${id} area`, 'area', [rect[0], goal, rect[2], foot - goal], {
         datum: { row: id },
       });
     from -= high;

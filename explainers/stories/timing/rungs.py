@@ -194,7 +194,11 @@ def _steps(problems: Mapping[str, TimedProblem]) -> list[Row]:
         found |= {"rival_us": us[rival], "rival_time": time(us[rival])}
         found |= {"times": us[rival] / us[rung], "whole": us[ladder[0]] / us[ladder[-1]], "share": 0.0, **more}
         shown: Shown = {
-            **{"phase": phase, "problem": main, "rung": rung, "rival": rival, "seen": [*seen]},
+            "phase": phase,
+            "problem": main,
+            "rung": rung,
+            "rival": rival,
+            "seen": [*seen],
             "adds": [rung] if phase == "begin" else [],
             "news": [],
         }
@@ -208,7 +212,9 @@ def _steps(problems: Mapping[str, TimedProblem]) -> list[Row]:
         passed = [one for one in rivals if us[name] < us[one] < us[before]]
         ahead = [UNFUSED] if name == ONE_PASS and us[name] > us[UNFUSED] else []  # it stores S and P, and still wins
         known += [one for one in [*passed, *ahead] if one not in known]
-        row = step("rung", name, NEXT_TO[name], [*ladder[: ladder.index(name) + 1], *known], times=us[before] / us[name])
+        row = step(
+            "rung", name, NEXT_TO[name], [*ladder[: ladder.index(name) + 1], *known], times=us[before] / us[name]
+        )
         row["shown"]["news"] = [*passed, *ahead]
         row["shown"]["adds"] = ladder[ladder.index(before) + 1 : ladder.index(name) + 1]
         steps.append(row)
