@@ -14,14 +14,14 @@ export default function (host, { meta }, context) {
   const { clock } = context,
     { words, rungs, shown } = meta,
     HAND = shown.findIndex(({ phase }) => phase === 'hand'),
-    GOAL = 'sdpa_cudnn float16', // of the stairs: the fastest rival
     problems = new Map(meta.problems.map(one => [one.id, one])),
     saidOf = new Map(rungs.map(({ id, said }) => [id, said])),
     start = shown[HAND],
-    steps = [shown[0], ...shown.filter(({ phase }) => phase === 'rung')].map(({ rung }) => rung);
+    steps = shown.flatMap(({ adds }) => adds);
   let chosen = { problem: start.problem, rival: start.rival },
     wish = chosen.rival, // the reader's, also where the problem has no time of it
-    touched = false;
+    touched = false,
+    known = ''; // the change that an answer named
   /** @type {any} */ let size = null;
   let font = '';
   const wide = (/** @type {string} */ text, /** @type {boolean} */ bold, /** @type {number} */ px) =>
@@ -43,15 +43,16 @@ export default function (host, { meta }, context) {
       seen = new Set(of?.seen ?? Object.keys(us)),
       { phase } = shown[step],
       stairs = of ? steps : rungs.map(({ id }) => id).filter(id => id in us && !isRival(id)),
-      before = of && stairs[stairs.indexOf(rung) - 1];
+      adds = of?.adds ?? [],
+      before = adds.length ? stairs[stairs.indexOf(adds[0]) - 1] : '';
     /** Next to the stair before. Under the hand, next to the rival. */
     const factor = (/** @type {string} */ id) => {
       const to = of ? stairs[stairs.indexOf(id) - 1] : rival;
       return to === undefined || to === id ? '' : against(us[id], us[to]);
     };
     return {
-      ...{ phase, problem, rung, rival, goal: GOAL, seen, stairs, factor },
-      ratio: ratioOf(phase, rung, rival, before, us),
+      ...{ phase, problem, rung, rival, seen, adds, news: of?.news ?? [], stairs, factor, known },
+      ratio: ratioOf(phase, rung, rival, before, us, adds),
     };
   }
   /** The number of a step, its words, and a line below it.
@@ -60,26 +61,27 @@ export default function (host, { meta }, context) {
     /** @type {string} */ phase,
     /** @type {string} */ rung,
     /** @type {string} */ rival,
-    /** @type {string | null | undefined} */ before,
+    /** @type {string} */ before,
     /** @type {Record<string, number>} */ us,
+    /** @type {string[]} */ adds,
   ) {
     const time = timeOf(us[rung]),
       { saves } = /** @type {timing.Rung} */ (rungs.find(({ id }) => id === rung));
-    if (phase === 'begin') return [time, words.first, ''];
-    if (phase === 'limit')
-      return [
-        `${Math.round((100 * us[rival]) / us[rung])}%`,
-        words.limit,
-        `${time}, ${words.at_best} ${timeOf(us[rival])}`,
-      ];
+    if (phase === 'begin')
+      return [`\u00d7 ${short(us[rung] / us[rival], 3)}`, words.begin, `${time} \u2192 ${timeOf(us[rival])}`];
+    if (rival === 'limit') return [`${Math.round((100 * us[rival]) / us[rung])}%`, words.limit, ''];
     if (phase === 'rung' && before)
-      return [`\u00d7 ${short(us[before] / us[rung], 3)}`, meta.saves[saves], `${timeOf(us[before])} \u2192 ${time}`];
+      return [
+        `\u00d7 ${short(us[before] / us[rung], 3)}`,
+        adds.length > 1 ? words.together : meta.saves[saves],
+        `${timeOf(us[before])} \u2192 ${time}`,
+      ];
     const times = us[rung] / us[rival],
       than = saidOf.get(rival) ?? '';
     return [
       `\u00d7 ${short(Math.max(times, 1 / times), 3)}`,
       filled(times < 1 ? words.faster_than : words.long_as, { rival: than }),
-      `${saidOf.get(rung)} ${time}, ${than} ${timeOf(us[rival])}`,
+      '',
     ];
   }
   const isRival = (/** @type {string} */ id) => rungs.find(one => one.id === id)?.group === 'rivals';
@@ -106,12 +108,10 @@ export default function (host, { meta }, context) {
     clock.tell('said', sentence());
     const problem = now().problem;
     from.textContent = problem.said;
-    const { ways = [] } = rungs.find(({ id }) => id === now().rung) ?? {};
+    const { phase, adds } = shown[clock.step],
+      ways = new Map(rungs.flatMap(one => (phase === 'rung' && adds.includes(one.id) ? one.ways : [])));
     idea.replaceChildren(
-      ...(shown[clock.step].phase === 'rung' ? ways : []).flatMap(([stop, link], n) => [
-        n ? ', ' : `${words.idea} `,
-        way(link, () => lead(link), {}, stop),
-      ]),
+      ...[...ways].flatMap(([stop, link], n) => [n ? ', ' : `${words.idea} `, way(link, () => lead(link), {}, stop)]),
     );
     controls.style.display = clock.step === HAND ? '' : 'none';
     for (const one of [...lengths.children, ...others.children])
@@ -174,18 +174,30 @@ export default function (host, { meta }, context) {
     else glide.begin(STEP);
     speak();
   }
+  // An answer's change rises in the first picture.
+  function onRight(/** @type {any} */ { detail }) {
+    if (!detail?.row || known) return;
+    known = detail.row;
+    glide.begin(STEP);
+    view.draw();
+  }
   /** @type {ReturnType<typeof handView>} */
   const view = handView(host, context, {
     frames: meta.frames,
     controls,
     foot: [idea, from],
-    heard: { step: (/** @type {any} */ { detail }) => arrive(detail.why) },
+    heard: {
+      step: (/** @type {any} */ { detail }) => arrive(detail.why),
+      covers: () => onRight({ detail: clock.point }),
+      right: onRight,
+    },
     ...{ end: glide.stop, title: 'The staircase', live: true },
     layout: (/** @type {any} */ given) => {
       size = given;
       glide.end();
       font = getComputedStyle(host).getPropertyValue('--st-font').trim() || 'sans-serif';
-      return Math.max(...shown.map((_, step) => rungsHeight(size, meta, now(step))));
+      const alike = shown.map((_, step) => step).filter(step => (step === HAND) === (clock.step === HAND));
+      return Math.max(...alike.map(step => rungsHeight(size, meta, now(step)))); // the controls take room
     },
     marks(/** @type {{paint: Paint}} */ { paint }) {
       return glide.pass(rungsMarks(size, meta, now(), paint, wide));
@@ -196,12 +208,10 @@ export default function (host, { meta }, context) {
       const said = times.map(({ id, said }) => `${said}: ${timeOf(problem.us[id])}`);
       return [`${meta.frames[step].title}. ${meta.frames[step].sentence}`, ...said].join(' ');
     },
-    click(/** @type {Thing} */ { row, stop }) {
-      const end = meta.ends.find(one => one.stop === stop);
-      if (end) lead(end.links[0]);
-      else if (clock.step === HAND && row in now().problem.us) change({ rival: row });
+    click(/** @type {Thing} */ { row }) {
+      if (clock.step === HAND && row in now().problem.us) change({ rival: row });
       else {
-        const step = shown.findIndex(one => one.rung === row);
+        const step = clock.step ? shown.findIndex(({ adds }) => adds.includes(row)) : -1; // the first step asks
         if (step < 0) return false;
         clock.set(step, 'user');
       }

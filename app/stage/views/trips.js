@@ -31,7 +31,11 @@ export default function (host, { meta }, context) {
     is.textContent = side === 1 ? 'no tile' : `${side} × ${side}`;
     slider.setAttribute('aria-valuetext', is.textContent);
     const held = filled(words.held, { bytes: number(side === 1 ? 0 : 2 * side * meta.bytes) });
-    from.textContent = clock.step === last ? `modelled. ${held}` : 'modelled';
+    const timed = phases[clock.step] === 'all' ? meta.timed : null,
+      time = timed && at?.narrow ? `${filled(words.timed, { times: timed.times })} ` : '',
+      more = clock.step === last ? held : timed ? time + timed.said : '';
+    from.textContent = more ? `modelled. ${more}` : 'modelled';
+    controls.style.display = timed ? 'none' : ''; // its words need the row
   }
   const slider = element('input', {
       ...{ type: 'range', class: 'wide', min: 0, max: choices.length - 1, step: 1, 'aria-label': 'side of the tile' },

@@ -2,7 +2,8 @@
 // the right. The arrow between them is as thick as its trips are many. Two bars of trips, on one scale, are under the
 // arrow, or below all in a narrow pane.
 import { Marks } from '../core/kinds.js';
-import { blend, COLOURS, number, PALETTE, rgb } from '../core/paint.js';
+import { filled } from '../core/follow.js';
+import { amount, blend, COLOURS, number, PALETTE, rgb } from '../core/paint.js';
 import { trips } from './trips_rule.js';
 
 const ONE = [5, 9]; // the query and the key of the first score
@@ -11,26 +12,29 @@ const CELL = 1; // pixels between two strips
 /** @param {{width: number, height: number, em: number}} size of the pane @param {number} tokens */
 export function tripsLayout({ width, height, em }, tokens) {
   const narrow = width < 40 * em,
-    band = (narrow ? 2.4 : 5) * em,
+    band = (narrow ? 2.4 : 4.6) * em, // a query's width
     gap = 0.5 * em,
     pad = (narrow ? 0.4 : 0.8) * em,
-    least = (narrow ? 0.8 : 10.5) * em, // between both memories
+    least = (narrow ? 0.8 : 9.4) * em, // between both memories
     bar = (narrow ? 0.9 : 1.5) * em,
     pitch = bar + 2 * em,
     top = 3.2 * em, // the titles, and the name of K
     own = 1.7 * em, // the name of the registers
-    words = (narrow ? 3.6 : 5.2) * em + own, // the names below, and the reuse
+    words = (narrow ? 3.6 : 5.6) * em + own, // the names below, and the reuse
     room = Math.max((narrow ? 14.5 : 8) * em, height - (narrow ? 2 * pitch : 0) - top - words),
     side = Math.min(room - band - gap, (width - least - 2 * (band + gap) - 2 * pad - 2) / 2),
     unit = Math.max(2, Math.floor((2 * side) / tokens) / 2),
     grid = unit * tokens,
     size = band + gap + grid,
-    far = { x: band + gap, y: top + band + gap },
+    // what is left below: keys are higher than queries are wide
+    rest = narrow ? 0 : Math.max(0, height - top - band - gap - grid - words - 0.8 * em),
+    high = band + Math.min(rest, 4.5 * em),
+    far = { x: band + gap, y: top + high + gap },
     near = { x: width - 1 - pad - grid, y: far.y },
     left = near.x - band - gap - pad,
     end = far.y + grid;
   return {
-    ...{ width, em, narrow, band, gap, grid, unit, far, near, bar, pitch, size, end },
+    ...{ width, em, narrow, band, high, gap, grid, unit, far, near, bar, pitch, size, end },
     chip: [left, top - 1.4 * em, size + 2 * pad, end - top + 1.4 * em + pad + own],
     own,
     between: [far.x + grid + 0.9 * em, left - 0.6 * em],
@@ -50,7 +54,7 @@ export function tripsLayout({ width, height, em }, tokens) {
  */
 export function tripsMarks(at, { meta, phase, side }, paint) {
   const made = new Marks(at.em),
-    { em, band, gap, grid, unit, far, near, narrow, end } = at,
+    { em, band, high: tall, gap, grid, unit, far, near, narrow, end } = at,
     { tokens, words } = meta,
     alone = phase === 'alone' || (phase === 'hand' && side === 1),
     single = phase === 'score',
@@ -79,7 +83,7 @@ export function tripsMarks(at, { meta, phase, side }, paint) {
   const strip = (place, tensor, n, size) =>
     tensor === 'Q'
       ? [place.x - gap - band, place.y + n * size, band, Math.max(1, size - CELL)]
-      : [place.x + n * size, place.y - gap - band, Math.max(1, size - CELL), band];
+      : [place.x + n * size, place.y - gap - tall, Math.max(1, size - CELL), tall];
   const inTile = (/** @type {number} */ n, /** @type {number} */ first) =>
     single ? n === first : n >= first && n < first + side;
   for (const [tensor, first, one] of /** @type {[string, number, number][]} */ ([
@@ -162,7 +166,7 @@ export function tripsMarks(at, { meta, phase, side }, paint) {
       ...{ out: [0, 0.1] },
     });
     const x = near.x + (key - k0) * cell,
-      y = alone ? near.y : near.y - gap - band;
+      y = alone ? near.y : near.y - gap - tall;
     made.rect('reuse', [x - 1.5, y - 1.5, cell + 2, near.y + tileSide - y + 3], {
       ...{ stroke: paint.text, width: 2.5, span: [0.8, 1], out: [0, 0.1], enter: { alpha: 0 } },
     });
@@ -183,18 +187,18 @@ export function tripsMarks(at, { meta, phase, side }, paint) {
     const q = narrow ? end + 1.2 * em : place.y - 0.4 * em;
     if (id === 'near' && alone) {
       const wide = Math.min(grid, 0.56 * em * words.kept.length + em);
-      plate('kept', [near.x + (grid - wide) / 2, near.y - gap - band / 2 - 0.8 * em, wide, 1.5 * em]);
-      made.text('kept is', [near.x + grid / 2, near.y - gap - band / 2 + 0.35 * em, grid], words.kept, {
+      plate('kept', [near.x + (grid - wide) / 2, near.y - gap - tall / 2 - 0.8 * em, wide, 1.5 * em]);
+      made.text('kept is', [near.x + grid / 2, near.y - gap - tall / 2 + 0.35 * em, grid], words.kept, {
         align: 'center',
       });
       continue;
     }
-    made.text(`${id} K`, [place.x, place.y - gap - band - 0.4 * em], 'K keys', bold);
+    made.text(`${id} K`, [place.x, place.y - gap - tall - 0.4 * em], 'K keys', bold);
     if (!narrow || id === 'far') made.text(`${id} Q`, [place.x - gap - band, q], 'Q queries', bold);
   }
   if (!narrow && !alone && !single)
     ['shared', 'memory'].forEach((text, n) =>
-      made.text(`shared ${n}`, [near.x - gap - band, near.y - gap - 0.62 * band + 1.3 * n * em], text, { bold: true }),
+      made.text(`shared ${n}`, [near.x - gap - band, near.y - gap - 0.62 * tall + 1.3 * n * em], text, { bold: true }),
     );
   const inside = scores && !narrow ? 'S scores, written out' : 'S scores';
   made.text('S is', [far.x + (narrow ? grid : 0), end + 1.2 * em], inside, {
@@ -203,7 +207,8 @@ export function tripsMarks(at, { meta, phase, side }, paint) {
   const count = trips(tokens, side),
     ofKey = phase === 'all' || phase === 'hand' ? [count.each, tokens] : [alone ? side : 1, side],
     many = (/** @type {number} */ n, /** @type {string} */ one) => `${number(n)} ${one}${n === 1 ? '' : 's'}`,
-    rows = ofKey[0] > 1 && side > 1 && !alone ? ` (${ofKey[0]} rows of tiles)` : '', // each of them fetches it
+    isTimed = phase === 'all' && !narrow && meta.timed,
+    rows = ofKey[0] > 1 && side > 1 && !alone && !isTimed ? ` (${ofKey[0]} rows of tiles)` : '', // each of them fetches it
     reuse = single ? '2 trips, 1 score' : `Each key: ${many(ofKey[0], 'trip')}${rows}, ${number(ofKey[1])} scores`,
     large = (narrow ? 1.2 : 1.7) * em * (narrow && rows ? 0.85 : 1);
   made.text('reuse is', [at.chip[0] + at.chip[2], at.said + 0.2 * em], reuse, {
@@ -251,7 +256,7 @@ export function tripsMarks(at, { meta, phase, side }, paint) {
   }
   const [from, to] = at.between,
     middle = (from + to) / 2,
-    high = near.y - gap - band, // of the strips of K
+    high = near.y - gap - tall, // of the strips of K
     thick = Math.max(3, Math.min(1, of / (2 * meta.side * meta.side)) * 2 * em),
     head = Math.max(8, 0.85 * thick),
     colour = alone || single ? PALETTE.wrong : paint.primary;
@@ -279,7 +284,7 @@ export function tripsMarks(at, { meta, phase, side }, paint) {
   if (each) made.text('way each', [middle, y + thick / 2 + 1.3 * em, to - from], each, { align: 'center' });
   const wide = 0.4 * (to - from),
     top = near.y + 2.6 * em,
-    tall = end - top;
+    room = end - top;
   if (bars.length)
     made.text('bars are', [middle, near.y + 0.7 * em, to - from], done ? 'trips in all' : 'trips so far', {
       ...{ bold: true, align: 'center' },
@@ -287,15 +292,15 @@ export function tripsMarks(at, { meta, phase, side }, paint) {
   bars.forEach((one, n) => {
     const x = n ? to - wide : from,
       center = x + wide / 2,
-      up = end - Math.max(2, (tall * one.n) / most);
-    bar(one, (low, up) => [x, end - (tall * up) / most, wide, Math.max(2, (tall * (up - low)) / most)]);
+      up = end - Math.max(2, (room * one.n) / most);
+    bar(one, (low, up) => [x, end - (room * up) / most, wide, Math.max(2, (room * (up - low)) / most)]);
     made.text(`${one.id} n ${one.n}`, [center, up - 0.35 * em], number(one.n), {
       ...{ bold: true, align: 'center', size: 1.25 * em, fill: one.fill },
     });
     const name = one.id === 'without' ? 'no tile' : phase === 'hand' ? 'this tile' : 'tiles';
     made.text(`${one.id} is`, [center, end + 1.2 * em], name, { bold: true, align: 'center' });
     if (one.id === 'without' || !times) return;
-    const ghost = up - (end - (tall * without) / most) - 1.6 * em;
+    const ghost = up - (end - (room * without) / most) - 1.6 * em;
     (ghost > 4.6 * em ? [times, 'times', 'fewer'] : ghost > 1.9 * em ? [`${times} ×`] : []).forEach((text, line) =>
       made.text(
         `times ${text}`,
@@ -308,6 +313,7 @@ export function tripsMarks(at, { meta, phase, side }, paint) {
       ),
     );
   });
+  if (isTimed) return addTimed(made, at, isTimed, words, paint);
   if (!withTile) made.text('trip is', [0, at.said + 0.2 * em, at.chip[0] - em], words.trip, { size: 1.1 * em });
   else
     [
@@ -323,5 +329,27 @@ export function tripsMarks(at, { meta, phase, side }, paint) {
       });
       made.text(`key ${n} is`, [2.5 * em, y + 0.65 * em], `${text}`, {});
     });
+  return made.list;
+}
+
+/**
+ * The recorded times without tiles and with them, below memory.
+ * @param {Marks} made @param {ReturnType<typeof tripsLayout>} at @param {tiling.TilesTimed} timed
+ * @param {Record<string, string>} words @param {Paint} paint
+ */
+function addTimed(made, { em, said, chip }, { before, now, times }, words, paint) {
+  const left = 4.2 * em,
+    long = Math.min(chip[0] - em, 34 * em) - left,
+    of = (/** @type {number} */ us) => amount(us, [[1e3, 'ms']]);
+  made.text('timed is', [0, said - 0.9 * em], filled(words.timed, { times }), { bold: true, size: 1.1 * em });
+  [before, now].forEach((us, n) => {
+    const y = said + (1.65 * n - 0.4) * em,
+      wide = (long * us) / before;
+    made.text(`timed ${n} is`, [0, y + em], n ? 'tiles' : 'no tile', { bold: true });
+    made.rect(`timed ${n}`, [left, y, wide, 1.35 * em], {
+      ...{ fill: n ? paint.primary : PALETTE.wrong, enter: { rect: [left, y, 0, 1.35 * em] }, span: [0.6, 1] },
+    });
+    made.text(`timed ${n} of`, [left + 0.6 * em, y + em], of(us), { bold: true, fill: paint.background });
+  });
   return made.list;
 }

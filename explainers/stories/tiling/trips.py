@@ -6,13 +6,27 @@ compares with runs.
 
 from typing import TypedDict
 
+from explainers.stories.timing import rungs
 from explainers.story import stage
 from explainers.story.frames import Frame
+from explainers.story.glossary import short
 from explainers.story.words import Words
 
 WORDS = Words.of(str(__package__), "trips.toml")
 PHASES = ("score", "alone", "tile", "next", "all", "hand")
 SIZES = {"tokens": 32, "side": 16, "dim": 32, "item": 4}  # of the stop's run
+
+
+class TilesTimed(TypedDict):
+    """Recorded times without tiles and with them: of the stop How fast.
+
+    before, now: µs. times: before next to now, in words. said: their problem, card and date.
+    """
+
+    before: float
+    now: float
+    times: str
+    said: str
 
 
 class TripsMeta(TypedDict):
@@ -24,6 +38,7 @@ class TripsMeta(TypedDict):
     choices: sides for the reader. 1 is no tile.
     bytes: of a query or a key.
     words: the sentences under a hand. {name} stands for a value.
+    timed: for the step of all tiles, or None without a recording.
     """
 
     frames: list[Frame]
@@ -33,6 +48,16 @@ class TripsMeta(TypedDict):
     choices: list[int]
     bytes: int
     words: dict[str, str]
+    timed: TilesTimed | None
+
+
+def _timed() -> TilesTimed | None:
+    found = next((one for one in rungs.recorded() if one["id"] == f"main {rungs.LENGTH}"), None)
+    first = next(iter(rungs.RUNGS))
+    if found is None or not {first, rungs.TILES} <= found["us"].keys():
+        return None
+    before, now = found["us"][first], found["us"][rungs.TILES]
+    return {"before": before, "now": now, "times": short(before / now, 3), "said": found["said"]}
 
 
 def view() -> stage.View:
@@ -45,6 +70,7 @@ def view() -> stage.View:
         "choices": [2**n for n in range(SIZES["tokens"].bit_length())],
         "bytes": SIZES["dim"] * SIZES["item"],
         "words": WORDS.table("hand"),
+        "timed": _timed(),
     }
     more = {"clock": True, "state": [], "provenance": {"label": "modelled", "said": meta["words"]["source"]}}
     return stage.View("trips", "trips", "Trips of a tile", {**meta, **more})

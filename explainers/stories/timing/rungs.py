@@ -22,6 +22,7 @@ from kernels.recordings.tables import Provenance
 WORDS = Words.of(str(__package__), "rungs.toml")
 RUNGS, RIVALS, NEXT_TO = (WORDS.table(name) for name in ("rungs", "rivals", "next_to"))
 STOP_OF, SAVES = WORDS.table("stop_of"), WORDS.table("saves")
+TOGETHER = WORDS.table("special")["together"].split()  # the last kernels: one step
 TILES, ONE_PASS, FOR_SHORT, EXACT = (WORDS.table("special")[name] for name in ("tiles", "one_pass", "short", "exact"))
 ASIDE = (FOR_SHORT, EXACT)  # no rungs of the ladder: each is in sight where it is our fastest
 UNFUSED, FLASH = "sdpa_math float32", "sdpa_flash float16"
@@ -70,38 +71,33 @@ class TimedProblem(TypedDict):
 
 
 class Shown(TypedDict):
-    """What a step shows: its phase, problem, row, and rival, and the rows in sight."""
+    """What a step shows: its phase, problem, row and rival, and the rows in sight.
+
+    adds: the kernels that are new in the step. news: the rivals that are new, or passed in the step.
+    """
 
     phase: str
     problem: str
     rung: str
     rival: str
     seen: list[str]
-
-
-class Ended(TypedDict):
-    """A stop at the end of the course, or two with one change: what it saved, in words, and the rungs with its idea."""
-
-    stop: str
-    links: list[str]
-    saves: str
-    said: str
-    rungs: list[str]
+    adds: list[str]
+    news: list[str]
 
 
 class RungsMeta(TypedDict):
     """The fields of the view `rungs`.
 
-    saves: what a change can save, in words. ends: the stops, for the last step. notes: for the step of the limit.
-    trips: what fewer trips gain, with and without other waits, for the last step.
+    saves: what a change can save, in words. race: what fewer trips gain elsewhere, for the last step. others: the stops
+    without a riser. best: the change with the largest gain.
     """
 
     frames: list[Frame]
     rungs: list[Rung]
     saves: dict[str, str]
-    ends: list[Ended]
-    notes: list[str]
-    trips: list[str]
+    race: str
+    others: str
+    best: str
     problems: list[TimedProblem]
     shown: list[Shown]
     words: dict[str, str]
@@ -122,14 +118,14 @@ def views(taught: Mapping[str, tuple[str, str]]) -> tuple[list[stage.View], list
     if main is None or not {*NEXT_TO, UNFUSED, FLASH, CUDNN} <= main["us"].keys():
         return [], []
     steps = _steps(problems)
-    names = _names(steps, main["us"])
+    names = _names(steps, main["us"]) | _more(problems, taught)
     meta: RungsMeta = {
         "frames": WORDS.frames(steps, names),
         "rungs": _rows(taught),
         "saves": WORDS.table("kinds"),
-        "ends": _ends(taught),
-        "notes": _notes(problems),
-        "trips": _trips(problems, taught),
+        "race": WORDS.say("in_race", names),
+        "others": WORDS.say("no_riser", {"stops": _without(taught)}),
+        "best": names["largest"]["kernel"],
         "problems": [*problems.values()],
         "shown": [row["shown"] for row in steps],
         "words": WORDS.table("hand"),
@@ -166,62 +162,67 @@ def _rows(taught: Mapping[str, tuple[str, str]]) -> list[Rung]:
     return [*sorted(ours, key=lambda one: one["group"], reverse=True), *rivals]  # 32 bits first
 
 
-def _ends(taught: Mapping[str, tuple[str, str]]) -> list[Ended]:
-    """The stops of the course by what they saved: a stop with two ideas is there twice."""
-    found = list[Ended]()
-    for kind in WORDS.table("kinds"):
-        for names, said in WORDS.table(f"ends_{kind}").items():
-            ways = [taught[name] for name in names.split() if name in taught]
-            of = [rung for rung in NEXT_TO if STOP_OF[rung] == names and SAVES[rung] == kind]
-            stop, links = ", ".join(title for title, _ in ways), [link for _, link in ways]
-            found += [{"stop": stop, "links": links, "saves": kind, "said": said, "rungs": of}] if ways else []
-    return found
+def _without(taught: Mapping[str, tuple[str, str]]) -> list[str]:
+    """The numbers of the stops without a change of the ladder."""
+    taken = {"how_fast", *(stop for rung in NEXT_TO for stop in STOP_OF[rung].split())}
+    return [said.split()[0] for name, (said, _) in taught.items() if name not in taken]
 
 
-def _notes(problems: Mapping[str, TimedProblem]) -> list[str]:
-    """What the limit does not say: how it was measured, and times at work."""
-    us = problems["work"]["us"] if "work" in problems else {}
-    ours = [us[name] for name in us if name in RUNGS]
-    names = {"ours": time(min(ours)), "newest": time(us[NEWEST])} if ours and NEWEST in us else {}
-    return [text for text in (WORDS.say("rested", {}), WORDS.say("at_work", {"at_work": names})) if text]
-
-
-def _trips(problems: Mapping[str, TimedProblem], taught: Mapping[str, tuple[str, str]]) -> list[str]:
-    """What a kernel that stores no S and no P gains: with a queue in the banks, without it, and in the race."""
+def _more(problems: Mapping[str, TimedProblem], taught: Mapping[str, tuple[str, str]]) -> Row:
+    """Values of the last steps: times at work, and what a kernel without S and P gains with a queue in the banks,
+    without it, and in the race."""
+    at_work = problems["work"]["us"] if "work" in problems else {}
+    ours = [at_work[name] for name in at_work if name in RUNGS]
+    work: Row = {"ours": time(min(ours)), "newest": time(at_work[NEWEST])} if ours and NEWEST in at_work else {}
     us = _of_padding()
     queued, padded = (us.get((TILES, pad), 0.0) / us.get((ONE_PASS, pad), 1.0) for pad in (0, 4))
     race = problems[f"main {RACE}"]["us"] if f"main {RACE}" in problems else {}
     torch = race[UNFUSED_16] / race[FLASH] if {UNFUSED_16, FLASH} <= race.keys() else 0.0
     sizes = stage.sizes_said({name: PADDING[name] for name in ("num_heads", "head_dim")})
-    names: Row = {"queued": queued, "padded": padded, "race": torch, "tokens": RACE, "sizes": sizes}
-    names |= {"stop": taught.get("as_written", ("", ""))[0]}
-    return [text for text in (WORDS.say("in_queue", names), WORDS.say("in_race", names)) if text]
+    stop = taught.get("as_written", ("",))[0].partition(" ")[0]
+    return {"at_work": work, "queued": queued, "no_queue": padded, "race": torch, "sizes": sizes, "stop": stop}
 
 
 def _steps(problems: Mapping[str, TimedProblem]) -> list[Row]:
     """A row for each step."""
     main, us = f"main {LENGTH}", problems[f"main {LENGTH}"]["us"]
     ladder = _ladder(us)
-    rivals = [name for name in RIVALS if name in us and name != LIMIT]  # the limit is the answer to a question
+    rivals = [name for name in RIVALS if name in us and name != LIMIT]
 
     def step(phase: str, rung: str, rival: str, seen: Sequence[str], **more: object) -> Row:
         found: Row = {"phase": phase, "tile": -1, "rung": rung, "us": us[rung], "time": time(us[rung])}
         found |= {"rival_us": us[rival], "rival_time": time(us[rival])}
         found |= {"times": us[rival] / us[rung], "whole": us[ladder[0]] / us[ladder[-1]], "share": 0.0, **more}
-        shown: Shown = {"phase": phase, "problem": main, "rung": rung, "rival": rival, "seen": [*seen]}
-        return found | {"shown": shown, "limit_tflops": tflops}
+        shown: Shown = {
+            "phase": phase,
+            "problem": main,
+            "rung": rung,
+            "rival": rival,
+            "seen": [*seen],
+            "adds": [rung] if phase == "begin" else [],
+            "news": [],
+        }
+        return found | {"shown": shown, "limit_tflops": _limit_tflops()}
 
-    tflops = _limit_tflops()
-    steps = [step("begin", ladder[0], UNFUSED, [ladder[0], *rivals])]
-    before = ladder[0]
+    steps = [step("begin", ladder[0], ladder[-1], [ladder[0]])]
+    before, known = ladder[0], list[str]()
     for name in NEXT_TO:
-        seen = [*ladder[: ladder.index(name) + 1], *rivals]
-        steps.append(step("rung", name, NEXT_TO[name], seen, times=us[before] / us[name]))
+        if name in TOGETHER and name != TOGETHER[-1]:
+            continue
+        passed = [one for one in rivals if us[name] < us[one] < us[before]]
+        ahead = [UNFUSED] if name == ONE_PASS and us[name] > us[UNFUSED] else []  # it stores S and P, and still wins
+        known += [one for one in [*passed, *ahead] if one not in known]
+        row = step(
+            "rung", name, NEXT_TO[name], [*ladder[: ladder.index(name) + 1], *known], times=us[before] / us[name]
+        )
+        row["shown"]["news"] = [*passed, *ahead]
+        row["shown"]["adds"] = ladder[ladder.index(before) + 1 : ladder.index(name) + 1]
+        steps.append(row)
         before = name
     last, all_of = ladder[-1], [*us]
-    if LIMIT in us:
-        steps.append(step("limit", last, LIMIT, all_of, share=100 * us[LIMIT] / us[last]))
-    return [*steps, step("hand", last, CUDNN, all_of), step("end", last, ladder[0], all_of)]
+    share = 100 * us[LIMIT] / us[last] if LIMIT in us else 0.0
+    steps.append(step("hand", last, LIMIT if LIMIT in us else CUDNN, all_of, share=share))
+    return [*steps, step("end", last, ladder[0], all_of)]
 
 
 def _ladder(us: Mapping[str, float]) -> list[str]:

@@ -6,6 +6,7 @@ import pytest
 from hand_rules import applied
 
 from explainers.stories.tiling import trips
+from explainers.stories.timing import rungs
 from explainers.story import probed
 from kernels.catalog import KERNELS
 from kernels.core.scope import Scope
@@ -35,3 +36,10 @@ def test_each_step_has_a_short_headline_and_no_answer_shows_at_its_question():
         said = question.options[question.answer]
         assert question.view == "trips" and len(question.reasons) == len(question.options) > 2
         assert not any(said in frame["head"] + frame["sentence"] for frame in meta["frames"][: question.step + 1])
+
+
+def test_the_recorded_times_are_those_of_the_stop_how_fast():
+    (main,) = [one for one in rungs.recorded() if one["id"] == "main 4096"]
+    timed = trips.view().meta["timed"]
+    assert (timed["before"], timed["now"]) == (main["us"]["01_naive"], main["us"]["02_tiled"])
+    assert timed["times"] == f"{timed['before'] / timed['now']:.2f}" and timed["said"] == main["said"]
