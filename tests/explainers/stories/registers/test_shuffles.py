@@ -65,8 +65,8 @@ def test_a_warp_adds_its_numbers_faster_by_shuffles_as_recorded():
 
 def test_the_gain_splits_the_times_of_two_rungs_into_padding_and_registers():
     table, _ = next(iter(tables.recorded("bench").values()))
-    rows = table[(table[list(shuffles.TIMED)] == list(shuffles.TIMED.values())).all(axis=1) & (table.causal != True)]  # noqa: E712
-    own = rows[rows.own_settings].set_index("name").median_us
+    rows = table[(table[list(shuffles.TIMED)] == list(shuffles.TIMED.values())).all(axis=1)]
+    own = rows.query("own_settings and causal == False").set_index("name").median_us
     gain = shuffles.recorded_gain()
     before, padded, now = gain["us"]
     assert [before, now] == [own["03_flash"], own["04_warp_rows"]] and before > padded > now
