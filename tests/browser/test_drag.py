@@ -126,6 +126,16 @@ def test_show_me_hides_the_later_keys(visit):
     expect(headline(page)).to_have_text("Tiles right of the diagonal are skipped: in long rows, about half.")
 
 
+def test_a_longer_row_has_more_scores_and_one_pass_keeps_as_many_numbers(visit):
+    page = visit(f"{PICTURE}&step=6", script=DRAWN)
+    assert "1,024" in words(page) and "34" in words(page) and not page.locator(".bars").is_visible()
+    page.get_by_role("slider", name="keys of a row").focus()
+    page.keyboard.press("End")
+    page.wait_for_function("document.querySelector('.wg .hands output').textContent === '1,048,576'")
+    assert "1,048,576" in words(page) and "34" in words(page)
+    expect(page.locator(".of-hand > .from")).to_have_text("modelled: numbers counted, for any length")
+
+
 def test_steps_back_show_the_run_again(visit):
     page = visit(f"{PICTURE}&step=7")
     bar(page, LAST).focus()

@@ -153,30 +153,21 @@ export default function (host, { meta, columns }, context) {
   function marks(/** @type {{paint: Paint}} */ { paint }) {
     const { last, before, right, off, rose } = now,
       log = !state.subtract,
-      sum = () => (!before || log || divided || !Number.isFinite(last.l) ? '' : addsUp(before.l, last.factor, last.l)),
+      sum = () => (!before || log || !Number.isFinite(last.l) ? '' : addsUp(before.l, last.factor, last.l)),
       values = shown.map(one => one.value),
-      divided = clock.step === DIVIDED,
       moves = last && !log && Number.isFinite(last.l) && !shown.every(one => one.rests);
     // l and O as the sums of the weights on their way. At rest they are the run's or the rule's own.
     const sums = () =>
       last.o.map((/** @type {number} */ _, /** @type {number} */ dim) =>
         values.reduce((sum, w, key) => sum + w * v[key * dims + dim], 0),
       );
-    const o = !last
-        ? []
-        : divided
-          ? Array.from(columns.result)
-          : log
-            ? last.o.map((/** @type {number} */ one) => one / last.l)
-            : moves
-              ? sums()
-              : last.o,
+    const o = !last ? [] : log ? last.o.map((/** @type {number} */ one) => one / last.l) : moves ? sums() : last.o,
       most = Math.max(...o.filter(Number.isFinite).map(Math.abs), 0),
       bad = !(off < WRONG);
     return dragMarks(
       at,
       {
-        ...{ row: meta.row, dims, scores: state.scores, times: state.times, read: state.read, log, divided, o },
+        ...{ row: meta.row, dims, scores: state.scores, times: state.times, read: state.read, log, o },
         ...{
           m: last?.m ?? 0,
           before: before?.m ?? -Infinity,
@@ -185,9 +176,9 @@ export default function (host, { meta, columns }, context) {
           shown: values,
         },
         sum: sum(),
-        ghosts: rose && state.rescale && !log && clock.step !== DIVIDED ? before.weights : [],
+        ghosts: rose && state.rescale && !log ? before.weights : [],
         fullL: Math.max(fullL, Number.isFinite(last?.l) ? last.l : 0),
-        fullO: log || divided ? 1.1 * most || 1 : Math.max(fullO, most),
+        fullO: log ? 1.1 * most || 1 : Math.max(fullO, most),
         right: bad && !log && last ? right.o : null,
         wrong: new Set(
           last && !log ? keysOf(last).filter(key => last.weights[key] > 1.02 * right.weights[key] + 1e-6) : [],
@@ -227,10 +218,15 @@ export default function (host, { meta, columns }, context) {
       : fill('exact', { factor: minus(needed) });
   }
   function speak() {
-    const is = touched();
+    const is = touched(),
+      counted = clock.step === DIVIDED;
     clock.tell('said', sentence());
-    said.textContent = is ? 'modelled, under your hand' : `run of ${meta.kernel}, row ${meta.row}`;
-    said.classList.toggle('modelled', is);
+    said.textContent = counted
+      ? 'modelled: numbers counted, for any length'
+      : is
+        ? 'modelled, under your hand'
+        : `run of ${meta.kernel}, row ${meta.row}`;
+    said.classList.toggle('modelled', is || counted);
     reset.toggleAttribute('inert', !is);
     scaleIs.textContent = state.times.toFixed(state.times < 10 ? 1 : 0);
     [...bars.children].forEach((bar, key) => {
@@ -424,6 +420,7 @@ export default function (host, { meta, columns }, context) {
     arrived = step;
     state.read = Math.min(step, tilesRead());
     controls.replaceChildren(...(OF_STEP[step] ?? []));
+    bars.hidden = step === DIVIDED; // it draws no row
     if (step === 0) begun = performance.now();
     if (step === HAND) asked = performance.now();
     chips = [];

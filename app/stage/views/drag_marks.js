@@ -9,6 +9,7 @@ const FILLED = 0.74; // of the room of a bar
 const GONE = { score: 0.28, weight: 0.6 }; // how much of a used bar is seen
 export const FLOAT_RANGE = 88.72; // ln of the largest float
 const POWERS = [0, 10, 20, 30]; // of 10, on the log scale
+const LEAST_TEXT = 13; // pixels
 const LEAST = 17; // lines of text in the picture at least
 const LOG_10 = Math.log(10);
 export const PASSES = [
@@ -25,7 +26,7 @@ export const PASSES = [
 export function dragLayout({ width, height: pane, em }, { keys, tile, dims, lowest, highest }) {
   const narrow = width < 600,
     height = Math.max(pane, LEAST * em),
-    size = narrow || height < 340 ? em : Math.max(1.2 * em, Math.min(height / 34, width / 64)),
+    size = narrow || height < 340 ? Math.max(LEAST_TEXT, em) : Math.max(1.2 * em, Math.min(height / 34, width / 64)),
     right = (narrow ? 2.2 : 3) * size, // of the numbers of an axis
     gap = narrow ? 5 : 16, // between two tiles
     pitch = (width - right - gap * (keys / tile - 1)) / keys,
@@ -76,7 +77,6 @@ const figure = (/** @type {number} */ value) =>
  * @param {number} now.fullO
  * @param {number} now.dims of O
  * @param {number[] | null} now.right what O should be
- * @param {boolean} now.divided O is divided by l
  * @param {boolean} now.log without m: weights on a log scale up to the largest float
  * @param {Set<number>} now.wrong keys with a weight against the old m
  * @param {string} now.off the error of O, or ""
@@ -90,6 +90,10 @@ const figure = (/** @type {number} */ value) =>
  */
 export function dragMarks(at, now, paint) {
   const made = new Marks(at.em);
+  if (now.long) {
+    addGrowth(made, at, now, paint);
+    return made.list;
+  }
   addScores(made, at, now, paint);
   if (!now.read) {
     addPasses(made, at, now, paint);
@@ -97,8 +101,7 @@ export function dragMarks(at, now, paint) {
   }
   if (now.log) addLimit(made, at, now, paint);
   else addLine(made, at, now, paint);
-  if (now.long) addGrowth(made, at, now, paint);
-  else addWeights(made, at, now, paint);
+  addWeights(made, at, now, paint);
   addSum(made, at, now, paint);
   addOutput(made, at, now, paint);
   if (now.causal) addMap(made, at, now, paint);
@@ -131,7 +134,7 @@ function addScores(made, at, now, paint) {
   for (let key = 0; key < now.scores.length; key += at.tile) {
     const n = key / at.tile + 1,
       left = at.x(key) - at.gap / 3,
-      used = n < now.read || now.divided,
+      used = n < now.read,
       skipped = key >= end;
     made.rect(`tile ${n}`, [left, score.y - 4, wide, tall], n === now.read && !used ? { fill: paint.panel } : {});
     if (skipped)
@@ -157,7 +160,7 @@ function addScores(made, at, now, paint) {
     else if (now.read && !read)
       made.rect(`score ${key}`, [rect[0] + 0.5, rect[1], rect[2] - 1, rect[3]], { stroke: COLOURS.S, ...thing });
     else {
-      const used = now.divided || (now.read && key < (now.read - 1) * at.tile);
+      const used = now.read && key < (now.read - 1) * at.tile;
       made.rect(`score ${key}`, rect, { fill: COLOURS.S, alpha: used ? GONE.score : 1, ...thing });
     }
   });
@@ -276,7 +279,7 @@ function addWeights(made, at, now) {
     if (!isRead(now, at, key) || key >= bounds(now).seen) continue;
     const value = now.weights[key],
       high = Math.max(1, Math.min(1, now.shown[key]) * weight.h),
-      used = now.divided || key < (now.read - 1) * at.tile;
+      used = key < (now.read - 1) * at.tile;
     made.add(`weight ${key}`, Number.isFinite(value) ? 'rect' : 'lost', [at.x(key), floor - high, at.bar, high], {
       ...{ fill: now.wrong.has(key) ? PALETTE.wrong : COLOURS.P, alpha: used && !now.log ? GONE.weight : 1 },
       ...{ datum: { kind: 'weight', index: key }, tip: `weight of key ${key} = ${short(value, 7)}` },
@@ -291,40 +294,67 @@ function addWeights(made, at, now) {
   made.add('floor', 'line', [0, floor, right, 0], { stroke: PALETTE.axis });
 }
 
-// What attention as written keeps of a row, and what one pass keeps, on one scale: the first runs off the picture.
+// What attention as written keeps of a row, and what one pass keeps: a square for each number. They are all of the
+// picture, as it has no row of so many keys.
 /** @type {Add} */
 function addGrowth(made, at, now, paint) {
-  const { weight } = at.lanes,
-    { em, narrow, width } = at,
+  const { em, narrow, width, height } = at,
     long = /** @type {number} */ (now.long),
     kept = now.dims + 2,
-    each = (weight.h + em) / 2,
-    unit = width / 8 / kept, // of a number
-    high = Math.max(5, Math.min(1.7 * em, each - 1.5 * em));
-  const bars = [
-    [narrow ? 'as written: scores' : 'as written keeps all scores of the row', long, COLOURS.S],
-    [narrow ? 'one pass: m, l, O' : `one pass keeps m, l and ${now.dims} sums`, kept, paint.primary],
-  ];
-  bars.forEach(([name, size, fill], n) => {
-    const top = weight.title - 0.8 * em + n * each,
-      wide = Math.min(width - 2, size * unit),
-      off = size * unit > width - 2,
-      y = top + 1.25 * em;
-    made.text(`grows ${n}`, [0, top + 0.9 * em], name, { bold: true });
-    const unitOf = n ? ' numbers' : ' scores';
-    made.text(`grown ${n}`, [width - 2, top + 0.9 * em], `${number(size)}${narrow ? (off ? ' →' : '') : unitOf}`, {
-      ...{ bold: true, align: 'right', size: narrow ? em : 1.2 * em, fill: n ? paint.primary : paint.text },
-    });
-    made.rect(`bar ${n}`, [0, y, wide, high], { fill });
-    if (!off || high < 1.1 * em) return;
-    const times = (size * unit) / width;
+    across = narrow ? 40 : 64,
+    pitch = (width - 2) / across,
+    large = 2.4 * em,
+    head = 3 * em,
+    below = head + Math.ceil(kept / across) * pitch + 2.2 * em, // of one pass
+    rows = Math.max(1, Math.floor((height - below - head - 1.6 * em) / pitch)),
+    least = height - below;
+  const title = (
+    /** @type {number} */ n,
+    /** @type {number} */ y,
+    /** @type {number} */ size,
+    /** @type {string} */ of,
+  ) => {
+    const fill = n ? paint.primary : paint.text,
+      said = number(size);
+    made.text(`grown ${n}`, [0, y + 2 * em], said, { bold: true, size: large, fill });
+    const x = large * (0.52 * String(size).length + 0.25 * (said.length - String(size).length)) + 0.5 * em;
+    made.text(`grows ${n}`, [x, y + 1.9 * em, width - x], of, { bold: true, size: 1.15 * em, fill });
+  };
+  const square = (
+    /** @type {string} */ id,
+    /** @type {number} */ y,
+    /** @type {number} */ n,
+    /** @type {string} */ fill,
+  ) => made.rect(id, [(n % across) * pitch, y + Math.floor(n / across) * pitch, pitch - 2, pitch - 2], { fill });
+  title(0, 0, long, narrow ? 'scores kept, as written' : 'scores kept, if attention is written as its formula');
+  const fits = Math.min(long, rows * across);
+  for (let n = 0; n < fits; n++) square(`kept score ${n}`, head, n, COLOURS.S);
+  if (fits < long) {
+    const times = long / fits;
     made.text(
-      `off ${n}`,
-      [width - 0.6 * em, y + high / 2 + 0.35 * em],
-      `${times < 10 ? times.toFixed(1) : number(Math.round(times))} ${narrow ? 'times as wide' : 'times as wide as this picture'} →`,
-      { align: 'right', bold: true, fill: '#000' },
+      'grows on',
+      [width - 2, head + rows * pitch + 1.1 * em],
+      `↓ ${times < 10 ? times.toFixed(1) : number(Math.round(times))} times as many squares`,
+      {
+        ...{ align: 'right', bold: true },
+      },
     );
-  });
+  }
+  title(1, least, kept, narrow ? 'numbers kept in one pass' : 'numbers kept in one pass, however long the row');
+  for (let n = 0; n < kept; n++)
+    square(`kept number ${n}`, least + head, n, n > 1 ? COLOURS.O : n ? COLOURS.P : paint.text);
+  const y = height - 0.7 * em;
+  ['m', 'l'].forEach((name, n) =>
+    made.text(`kept ${name}`, [(n + 0.5) * pitch - 1, y], name, { bold: true, align: 'center' }),
+  );
+  made.text(
+    'kept O',
+    [2 * pitch, y, width - 2 * pitch],
+    `O: ${now.dims} sums.${narrow ? '' : ' At the end, O ÷ l is the answer.'}`,
+    {
+      bold: true,
+    },
+  );
 }
 
 // l: the weights laid end to end.
@@ -359,8 +389,7 @@ function addOutput(made, at, now, paint) {
   const { o } = at.lanes,
     middle = o.y + o.h / 2,
     so = at.narrow ? `O: ${now.dims} sums of weight × V` : 'O, the output: each key adds weight × V',
-    answer = now.log ? 'O ÷ l, without m' : 'O ÷ l: the answer to this query',
-    name = now.off ? `O is ${now.off}` : now.divided || now.log ? answer : so;
+    name = now.off ? `O is ${now.off}` : now.log ? 'O ÷ l, without m' : so;
   made.text('title o', [0, o.title], name, { bold: true, fill: now.off ? PALETTE.wrong : paint.text });
   if (!at.narrow)
     [`${now.dims} sums,`, 'one a column', 'of V'].forEach((text, n) =>
@@ -378,7 +407,7 @@ function addOutput(made, at, now, paint) {
   now.o.forEach((value, dim) => {
     const thing = {
       datum: { kind: 'o', index: dim },
-      tip: `${now.divided ? 'O ÷ l' : 'O'}[${dim}] = ${short(value, 7)}`,
+      tip: `O[${dim}] = ${short(value, 7)}`,
     };
     if (Number.isFinite(value)) made.rect(`o ${dim}`, box(value, dim), { fill: COLOURS.O, ...thing });
     else made.add(`o ${dim}`, 'lost', [at.from + dim * at.dim, o.y, Math.max(1, FILLED * at.dim), o.h], thing);
@@ -391,24 +420,15 @@ function addOutput(made, at, now, paint) {
 // What the block remembers of a row, however long it is. Without m: what a float can hold.
 /** @type {Add} */
 function addKept(made, at, now, paint) {
-  const { side } = at,
-    large = Math.min(2.6 * at.em, side.h / 3.2),
-    of = at.narrow ? 'm, l and O' : `m, l and ${now.dims} sums`,
+  const { side, lanes } = at,
+    large = Math.min(2.4 * at.em, side.w / 7),
     texts = now.log
-      ? ['the largest float', '3.4e38', '= e^88.7']
-      : [
-          `remembered: ${of}`,
-          `${now.dims + 2}${at.narrow ? '' : ' numbers'}`,
-          now.long ? `for ${number(now.long)} keys` : `for ${now.scores.length} keys or a million`,
-        ],
-    [x, wide] = [side.x + at.em / 2, side.w - at.em],
-    middle = side.y + side.h / 2 + large * 0.35;
-  made.rect('kept', [side.x, side.y, side.w - 2, side.h], { stroke: paint.text, width: 1.5 });
-  made.text('kept is', [x, middle - 1.15 * large, wide], texts[0], { bold: true });
-  made.text('kept all', [x, middle, wide], texts[1], {
+      ? ['the largest float', '3.4e38 = e^88.7']
+      : ['remembered: m, l, O', `${now.dims + 2}${at.narrow ? '' : ' numbers'}`];
+  made.text('kept is', [side.x, lanes.sum.title, side.w], texts[0], { bold: true });
+  made.text('kept all', [side.x, lanes.sum.y + lanes.sum.h / 2 + 0.36 * large, side.w], texts[1], {
     ...{ bold: true, size: large, fill: now.log ? PALETTE.wrong : paint.primary },
   });
-  made.text('kept for', [x, middle + 1.6 * at.em, wide], texts[2]);
 }
 
 // All tiles of scores, by query tile and key tile: those right of the diagonal are skipped.

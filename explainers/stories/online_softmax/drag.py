@@ -42,9 +42,10 @@ class DragMeta(TypedDict):
     block_kv: keys of a tile.
     m, factor, l: after each tile.
     words: the sentences under a hand. {name} stands for a value.
+    provenances: the source of each step. None: the page's.
 
     Columns: scores [keys], v [keys, dims], and after each tile weights [tiles, keys], as they count then, and o [tiles,
-        dims]. result [dims]: o / l, as the kernel wrote it.
+        dims].
     """
 
     frames: list[Frame]
@@ -56,6 +57,7 @@ class DragMeta(TypedDict):
     factor: list[float]
     l: list[float]
     words: dict[str, str]
+    provenances: list[dict[str, str] | None]
 
 
 def view(run: Run, story: RowStory, row: int, head: int) -> stage.View | None:
@@ -75,8 +77,10 @@ def view(run: Run, story: RowStory, row: int, head: int) -> stage.View | None:
         begin = tile * width
         weights[tile, :begin] = weights[tile - 1, :begin] * factor[tile] if tile else 0
         weights[tile, begin : begin + width] = keys.p[begin : begin + width]
+    steps = _steps(story, v.shape[1])
+    counted = {"label": "modelled", "said": WORDS.say("counted", {"kept": v.shape[1] + 2})}
     meta: DragMeta = {
-        "frames": WORDS.frames(_steps(story, v.shape[1]), {}),
+        "frames": WORDS.frames(steps, {}),
         "kernel": kernel.name,
         "row": row,
         "block_kv": width,
@@ -85,13 +89,13 @@ def view(run: Run, story: RowStory, row: int, head: int) -> stage.View | None:
         "factor": factor.tolist(),
         "l": tiles.l.tolist(),
         "words": WORDS.table("hand"),
+        "provenances": [counted if step["phase"] == "divided" else None for step in steps],
     }
     columns = {
         "scores": keys.score.to_numpy(np.float32),
         "v": v[: len(keys)],
         "weights": weights,
         "o": story.o_values[[o_of_tile[tile] for tile in tiles.tile]],
-        "result": story.o_values[-1],
     }
     return stage.View("drag", "drag", "Drag the max", {**meta, "clock": True, "state": []}, columns)
 

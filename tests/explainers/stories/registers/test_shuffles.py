@@ -7,6 +7,8 @@ from explainers.models import threads, tiling
 from explainers.stories.registers import lanes, shuffles
 from kernels.core.scope import Scope
 from kernels.families.dense.problem import DenseProblem
+from kernels.measure import pattern_cycles
+from kernels.recordings import tables
 
 ROW = 6
 SMALL = (("BLOCK_Q", 16), ("BLOCK_KV", 16))
@@ -28,29 +30,47 @@ def test_the_largest_score_of_four_lanes_is_the_max_of_the_tile_and_the_weights_
     s, p, m, l, thread = (view.columns[name] for name in ("s", "p", "m", "l", "thread"))
     for row in range(16):
         before = -np.inf
-        for n, (first, last) in enumerate(view.meta["tiles"]):
+        for n, (first, last) in enumerate(made.tiles):
             keys = slice(first, last + 1)
             own = {one: s[row, keys][thread[row, keys] == one].max() for one in set(thread[row, keys].tolist())}
             assert sorted(own) == list(range(4 * row, 4 * row + 4))  # four neighbours of one warp
             before = max(before, *own.values())
             assert before == m[n, row]
             np.testing.assert_allclose(p[row, keys], np.exp(s[row, keys] - m[n, row]), rtol=1e-5)
-        assert p[row, slice(*view.meta["tiles"][0])].sum() <= l[0, row]
-        first, last = view.meta["tiles"][0]
+        assert p[row, slice(*view.meta["tile"])].sum() <= l[0, row]
+        first, last = view.meta["tile"]
         assert p[row, first : last + 1].sum() == pytest.approx(l[0, row], rel=1e-5)
 
 
-def test_the_first_tile_has_a_step_for_each_shuffle_and_the_last_one_has_one_step(shown):
+def test_the_first_tile_has_a_step_for_each_shuffle_and_the_gain_is_recorded(shown):
     _, _, view = shown
     meta = view.meta
-    assert meta["phases"] == [*shuffles.FIRST, "last", "hand"]
-    assert meta["of_tile"][-3:] == [0, 3, 0]
-    labels = [one and one["label"] for one in meta["provenances"]]
-    assert labels == [None] * 5 + ["modelled"] * 2 + [None] * 4
-    assert len(meta["frames"]) <= 20 and meta["shared"] == ["Q", "K", "V"]
+    assert meta["phases"] == [*shuffles.FIRST, "gain", "hand"] and len(meta["frames"]) <= 10
+    labels = {phase: one and one["label"] for phase, one in zip(meta["phases"], meta["provenances"])}
+    modelled = dict.fromkeys(shuffles.MODELLED, "modelled")
+    assert labels == dict.fromkeys(meta["phases"]) | modelled | {"gain": "recorded"}
+    assert meta["shared"] == ["Q", "K", "V"]
     assert max(len(frame["sentence"].split()) for frame in meta["frames"]) <= 12
-    before = " ".join(frame["sentence"] for frame in meta["frames"][:3])
-    assert "shuffle" not in before and "swap" not in before  # the question asks for it at the third step
+    before = " ".join(frame["sentence"] for frame in meta["frames"][:2])
+    assert "shuffle" not in before and "swap" not in before  # the question asks for it at the second step
+
+
+def test_a_warp_adds_its_numbers_faster_by_shuffles_as_recorded():
+    table, _ = pattern_cycles.TABLE.newest()
+    rows = table[table.problem.str.startswith("numbers=32 ")]
+    found = shuffles.recorded_reductions()
+    assert found["cycles"] == [rows.cycles[rows.kernel == name].min() for name in shuffles.REDUCTIONS]
+    assert found["cycles"][0] < found["cycles"][1]
+
+
+def test_the_gain_splits_the_times_of_two_rungs_into_padding_and_registers():
+    table, _ = next(iter(tables.recorded("bench").values()))
+    rows = table[(table[list(shuffles.TIMED)] == list(shuffles.TIMED.values())).all(axis=1)]
+    own = rows.query("own_settings and causal == False").set_index("name").median_us
+    gain = shuffles.recorded_gain()
+    before, padded, now = gain["us"]
+    assert [before, now] == [own["03_flash"], own["04_warp_rows"]] and before > padded > now
+    assert gain["times"] == padded / now and gain["factors"][0] == ""
 
 
 @pytest.mark.parametrize(
