@@ -176,7 +176,8 @@ def main(what, names):
 
     server = Server()
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=shutil.which("chromium-headless-shell") or shutil.which("chromium"), args=FLAGS)
+        path = shutil.which("chromium-headless-shell") or shutil.which("chromium")
+        browser = playwright.chromium.launch(executable_path=path, args=FLAGS)
 
         def visit(path, depth, script, **options):
             page = context_of(browser, REMEMBERED % depth + script, **options).new_page()
