@@ -11,8 +11,8 @@ from functools import lru_cache
 from typing import Any
 
 from app.course.stop import Gain, Stop, StopError
+from explainers.models.memory_levels import plateaus
 from explainers.stories.block_table import serving
-from explainers.stories.memory_hierarchy.memory_levels import plateaus
 from explainers.story import glossary
 from kernels.build.occupancy import MACHINES, limits
 from kernels.catalog import Catalog

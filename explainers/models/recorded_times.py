@@ -1,14 +1,17 @@
 """Names and axes of recorded times, for the charts and sentences of several stories."""
 
 import re
+from collections.abc import Mapping
 from functools import cache
 
 import altair as alt
 import pandas as pd
 
 from explainers.charts.palette import AXIS
+from kernels import catalog
 from kernels.measure.bench_rows import problem_type_of
 from kernels.measure.peers import PAGED
+from kernels.recordings import tables
 
 READ = {
     "sdpa_flash": "FlashAttention-2 (torch flash)",
@@ -36,6 +39,24 @@ def is_paged(title: str) -> bool:
     """Whether problems with this title read a paged cache."""
     kind = problem_type_of(title)
     return kind is not None and kind.attends_to_cache()
+
+
+MAIN = {"batch": 4, "num_heads": 16, "head_dim": 128}  # the problem with times of all our forward kernels
+LENGTH = 4096  # with all of them
+
+
+def of_problem(table: pd.DataFrame, wanted: Mapping[str, object]) -> pd.DataFrame:
+    """The timed rows of a problem, with their ids in `key`: kernels of the present code, as tuned, and peers."""
+    rows = table[table.status.isin(tables.TIMED) & (table.num_kv_heads == table.num_heads)]
+    for field, value in wanted.items():
+        rows = rows[rows[field] == value]
+    here = {name: spec.code_hash for name, spec in catalog.current().kernels.items()}
+    is_peer = ~rows["name"].isin(here)
+    rows = rows[is_peer | (rows.code_hash == rows["name"].map(here))]
+    if "own_settings" in rows:
+        rows = rows[rows.own_settings.astype(bool)]
+    ids = [name if name in here else f"{name} {dtype}" for name, dtype in zip(rows["name"], rows["dtype"])]
+    return rows.assign(key=ids)
 
 
 UNITS = {"seq_len": "tokens"}  # the sizes with a plain name

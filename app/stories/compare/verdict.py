@@ -12,14 +12,13 @@ from app.parts import running
 from app.parts.story import Story
 from app.stories import any_kernel, bank_conflicts, occupancy, pipeline, registers, tiling
 from app.stories.compare import choices, timed
-from explainers.models import generic
+from explainers.models import generic, memory_levels
 from explainers.models import tiling as tiles
 from explainers.stories.bank_conflicts import bank_walk, padding
 from explainers.stories.compare import differences, pair_times
 from explainers.stories.compare import reasons as why_of
 from explainers.stories.compare.pair_times import SIDES, WORDS, PairRow, Verdict
 from explainers.stories.compare.reasons import Figures, Marked, Rates, Reason
-from explainers.stories.memory_hierarchy import memory_levels
 from explainers.story import picture, stage
 from explainers.story.stage import Block
 from kernels.build.occupancy import MACHINES, arch_named, limits, machine

@@ -11,9 +11,9 @@ from typing import TypedDict
 
 import pandas as pd
 
+from explainers.models.memory_levels import plateaus
 from explainers.stories.block_table import sharing
 from explainers.stories.block_table.paging import WORDS
-from explainers.stories.memory_hierarchy.memory_levels import plateaus
 from explainers.story import stage
 from explainers.story.frames import Frame
 from explainers.story.words import Names, Row

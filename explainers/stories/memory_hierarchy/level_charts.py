@@ -8,7 +8,7 @@ import pandas as pd
 
 from explainers.charts.layers import Inline, decades, named_ends
 from explainers.charts.palette import AXIS, OKABE_ITO
-from explainers.stories.memory_hierarchy.memory_levels import (
+from explainers.models.memory_levels import (
     SPACES,
     bytes_said,
     edges,

@@ -10,8 +10,7 @@ from typing import NamedTuple, TypedDict
 import pandas as pd
 
 from explainers.charts.palette import OKABE_ITO
-from explainers.stories.memory_hierarchy.level_charts import far_half
-from explainers.stories.memory_hierarchy.memory_levels import (
+from explainers.models.memory_levels import (
     KIB,
     MIB,
     bytes_said,
@@ -21,6 +20,7 @@ from explainers.stories.memory_hierarchy.memory_levels import (
     short_name,
     waits,
 )
+from explainers.stories.memory_hierarchy.level_charts import far_half
 from explainers.story import stage
 from explainers.story.frames import Frame
 from explainers.story.words import Names, Row, Words

@@ -8,9 +8,7 @@ import altair as alt
 import pandas as pd
 
 from explainers.charts.layers import chart_view
-from explainers.stories.memory_hierarchy import places
-from explainers.stories.memory_hierarchy.level_charts import COLOURS, FAR, bandwidth_chart, far_half, latency_chart
-from explainers.stories.memory_hierarchy.memory_levels import (
+from explainers.models.memory_levels import (
     SPACES,
     bandwidths,
     beside,
@@ -27,6 +25,8 @@ from explainers.stories.memory_hierarchy.memory_levels import (
     stairs,
     waits,
 )
+from explainers.stories.memory_hierarchy import places
+from explainers.stories.memory_hierarchy.level_charts import COLOURS, FAR, bandwidth_chart, far_half, latency_chart
 from explainers.stories.memory_hierarchy.tabs import broadcast_blocks, levels_tab, shapes_blocks
 from explainers.story import probed, stage
 from explainers.story.base import Runner, Story

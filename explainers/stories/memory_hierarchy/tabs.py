@@ -4,7 +4,7 @@ import altair as alt
 import pandas as pd
 
 from explainers.charts.palette import OKABE_ITO
-from explainers.stories.memory_hierarchy.memory_levels import bytes_said, edges, machine_of, plateaus, short_name
+from explainers.models.memory_levels import bytes_said, edges, machine_of, plateaus, short_name
 from explainers.story import stage
 from explainers.story.glossary import figure
 from explainers.story.stage import Block

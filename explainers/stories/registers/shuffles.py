@@ -14,7 +14,6 @@ from explainers.story.words import Row, Words
 from kernels import catalog
 from kernels.core.remembered import of_recordings
 from kernels.core.request import Request
-from kernels.families.lab.patterns import ReduceProblem
 from kernels.measure import pattern_cycles
 from kernels.recordings import tables
 from kernels.run.results import Run
@@ -24,8 +23,6 @@ WORDS = Words.of(str(__package__))
 FIRST = ("row", "own", "shuffle 1", "shuffle 2", "memory", "warp", "weights", "sum")
 MODELLED = ("memory", "warp")
 MOST_TILES, MOST_SLOTS, LANES, WARP = 13, 8, 4, 32
-REDUCTIONS = ("lab_reduce_shuffle", "lab_reduce_tree")  # by shuffles, and by shared memory
-RUNGS = (("03_flash", "PAD_K=0"), ("03_flash", "PAD_K=4"), ("04_warp_rows", "PAD_QK=4"))  # kernel and setting
 TIMED = {"seq_len": 4096, "batch": 1, "num_heads": 8, "head_dim": 64}  # the problem of the stop's gain
 
 
@@ -151,15 +148,15 @@ def _steps(tiles: Tiling, made: Lanes, row: int, gain: Gain | None) -> list[Row]
 
 @of_recordings(cache)
 def recorded_reductions() -> Reductions | None:
-    """From the fastest way of each kernel of REDUCTIONS for the numbers of a warp. None without a recording of both."""
-    problem, kernels = ReduceProblem(numbers=WARP), catalog.current().kernels
+    """From the fastest way of each kernel for the numbers of a warp. None without a recording of both."""
+    specs = [catalog.current().kernels[name] for name in WORDS.table("kernels").values()]
     ways = [
         [
             found
-            for _, settings in pattern_cycles.ways(kernels[name])
-            if (found := pattern_cycles.cycles(Request(kernels[name], problem, settings, backend="cpu")))
+            for _, settings in pattern_cycles.ways(spec)
+            if (found := pattern_cycles.cycles(Request(spec, spec.problem_type(numbers=WARP), settings, backend="cpu")))
         ]
-        for name in REDUCTIONS
+        for spec in specs
     ]
     if not all(ways):
         return None
@@ -174,13 +171,14 @@ def recorded_reductions() -> Reductions | None:
 
 @of_recordings(cache)
 def recorded_gain() -> Gain | None:
-    """From the newest table with all of RUNGS, each with its fastest tiles. None without one."""
+    """From the newest table with all the rungs, each with its fastest tiles. None without one."""
+    rungs = [rung.split() for rung in WORDS.table("settings").values()]
     for made, where in tables.recorded("bench").values():
         rows = tables.of_present_code(made, where).query("status == 'ok' and causal != True")
         rows = rows[(rows[list(TIMED)] == list(TIMED.values())).all(axis=1)]
         us = [
             float(rows.median_us[(rows["name"] == name) & rows.settings.str.contains(f"{setting} ")].min())
-            for name, setting in RUNGS
+            for name, setting in rungs
         ]
         if np.isnan(us).any():
             continue

@@ -6,11 +6,13 @@ compares with runs.
 
 from typing import TypedDict
 
-from explainers.stories.timing import rungs
+from explainers.models.recorded_times import LENGTH, MAIN, of_problem
 from explainers.story import stage
 from explainers.story.frames import Frame
 from explainers.story.glossary import short
 from explainers.story.words import Words
+from kernels.measure import bench
+from kernels.recordings import tables
 
 WORDS = Words.of(str(__package__), "trips.toml")
 PHASES = ("score", "alone", "tile", "next", "all", "hand")
@@ -52,12 +54,15 @@ class TripsMeta(TypedDict):
 
 
 def _timed() -> TilesTimed | None:
-    found = next((one for one in rungs.recorded() if one["id"] == f"main {rungs.LENGTH}"), None)
-    first = next(iter(rungs.RUNGS))
-    if found is None or not {first, rungs.TILES} <= found["us"].keys():
-        return None
-    before, now = found["us"][first], found["us"][rungs.TILES]
-    return {"before": before, "now": now, "times": short(before / now, 3), "said": found["said"]}
+    sizes = MAIN | {"seq_len": LENGTH}
+    for table, where in tables.recorded(bench.KIND).values():
+        us = of_problem(table, sizes | {"causal": False}).drop_duplicates("key").set_index("key").median_us
+        before, now = (us.get(name) for name in WORDS.table("kernels").values())
+        if before and now:
+            names = {"device": where.device.removeprefix("NVIDIA "), "date": where.date}
+            said = WORDS.say("timed", names | {"sizes": stage.sizes_said(sizes)})
+            return {"before": before, "now": now, "times": short(before / now, 3), "said": said}
+    return None
 
 
 def view() -> stage.View:

@@ -9,6 +9,7 @@ from typing import TypedDict
 
 import pandas as pd
 
+from explainers.models.recorded_times import LENGTH, MAIN, of_problem
 from explainers.story import questions, stage
 from explainers.story.frames import Frame
 from explainers.story.glossary import MICROSECONDS, amount
@@ -28,8 +29,6 @@ ASIDE = (FOR_SHORT, EXACT)  # no rungs of the ladder: each is in sight where it 
 UNFUSED, FLASH = "sdpa_math float32", "sdpa_flash float16"
 UNFUSED_16 = "unfused float16"
 CUDNN, NEWEST, LIMIT = "sdpa_cudnn float16", "flash_attn_4 float16", "limit"
-MAIN = {"batch": 4, "num_heads": 16, "head_dim": 128}  # its lengths are the reader's choice
-LENGTH = 4096  # with all our kernels
 RACE = 8192  # of the stop The race
 LONG = {"seq_len": 16384, "batch": 1, "num_heads": 8, "head_dim": 64}  # 32 bits only
 SHORT = {"seq_len": 512, "batch": 32, "num_heads": 16, "head_dim": 128, "dtype": "float16"}
@@ -257,7 +256,7 @@ def _padded() -> float:
 def _of_padding() -> dict[tuple[str, int], float]:
     """Kernel, and words after a row -> µs, in the problem of the stop Banks. Empty without recordings of all."""
     for table, _ in tables.recorded(bench.KIND).values():
-        part = _of(table.assign(own_settings=True), PADDING)
+        part = of_problem(table.assign(own_settings=True), PADDING)
         part = part[part.settings.str.startswith(BLOCKS, na=False)]
         found = {
             (name, pad): part.median_us[(part["name"] == name) & part.settings.str.contains(f"PAD_K={pad} ")]
@@ -283,39 +282,25 @@ def recorded() -> list[TimedProblem]:
     whose kernels took turns, and the main one at work."""
     found = list[TimedProblem]()
     for table, where in tables.recorded(bench.KIND).values():
-        own = _of(table, MAIN | {"causal": False})
+        own = of_problem(table, MAIN | {"causal": False})
         for tokens, part in own.groupby("seq_len"):
             times = _times(part) | _limit(part, where)
             found.append(_problem(f"main {int(tokens)}", MAIN | {"seq_len": int(tokens)}, where, times))
-        found.append(_problem("long", LONG, where, _times(_of(table, LONG | {"causal": False}))))
+        found.append(_problem("long", LONG, where, _times(of_problem(table, LONG | {"causal": False}))))
         break
     if met := duels.recorded():
         table, where = met
         table = table[duels.as_tuned(table) & (table.scores == "random")]
         wanted = {"causal": False, "dtype": "float16"}
-        short = _of(table[table.peer == CUDNN.split()[0]], SHORT | wanted)
+        short = of_problem(table[table.peer == CUDNN.split()[0]], SHORT | wanted)
         if FOR_SHORT in set(short["name"]):
             times = dict(zip(short.name, short.us)) | {CUDNN: float(short.peer_us.iloc[0])}
             found.append(_problem("turns", SHORT, where, times, turns=True))
-        work = _of(table[table.peer == NEWEST.split()[0]], MAIN | {"seq_len": LENGTH} | wanted)
+        work = of_problem(table[table.peer == NEWEST.split()[0]], MAIN | {"seq_len": LENGTH} | wanted)
         if len(work):
             times = dict(zip(work.name, work.sustained_us)) | {NEWEST: float(work.sustained_peer_us.iloc[0])}
             found.append(_problem("work", MAIN | {"seq_len": LENGTH}, where, times, peer=True))
     return [one for one in found if len(one["us"]) > 1]
-
-
-def _of(table: pd.DataFrame, wanted: Mapping[str, object]) -> pd.DataFrame:
-    """The timed rows of a problem, with their ids in `key`: kernels of the present code, as tuned, and peers."""
-    rows = table[table.status.isin(tables.TIMED) & (table.num_kv_heads == table.num_heads)]
-    for field, value in wanted.items():
-        rows = rows[rows[field] == value]
-    here = {name: spec.code_hash for name, spec in catalog.current().kernels.items()}
-    is_peer = ~rows["name"].isin(here)
-    rows = rows[is_peer | (rows.code_hash == rows["name"].map(here))]
-    if "own_settings" in rows:
-        rows = rows[rows.own_settings.astype(bool)]
-    ids = [name if name in here else f"{name} {dtype}" for name, dtype in zip(rows["name"], rows["dtype"])]
-    return rows.assign(key=ids)
 
 
 def _times(part: pd.DataFrame) -> dict[str, float]:

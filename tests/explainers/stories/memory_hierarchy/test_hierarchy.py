@@ -4,7 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from explainers.stories.memory_hierarchy import level_charts, memory_levels, story
+from explainers.models import memory_levels
+from explainers.stories.memory_hierarchy import level_charts, story
 from explainers.story import encoding, probed
 from kernels.build import occupancy
 from kernels.catalog import KERNELS

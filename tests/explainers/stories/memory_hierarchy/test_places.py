@@ -4,7 +4,8 @@ import re
 
 import pytest
 
-from explainers.stories.memory_hierarchy import memory_levels, places, story
+from explainers.models import memory_levels
+from explainers.stories.memory_hierarchy import places, story
 from kernels.measure import hierarchy
 
 RECORDED = [hierarchy.recorded(device) for device in hierarchy.devices()]
