@@ -12,19 +12,6 @@ import { matches } from './covers.js';
  *   tip?: (number: number) => string}} [grid] thing: {...datum, number} without it; null: no thing
  */
 
-/**
- * A rectangle of cells, for a view that describes its things itself.
- * @param {number[]} rect
- * @param {number} columns
- * @param {(number: number) => Record<string, any> | null} thing of each cell; null: no thing
- * @param {number} [count] of all cells
- * @returns {Area}
- */
-export const gridArea = (rect, columns, thing, count = columns) => ({
-  ...{ rect, datum: {} },
-  grid: { columns, count, thing, tip: () => '' },
-});
-
 /** @typedef {{x: number, y: number, w: number, h: number}} Rect */
 
 /** @param {Area} area @param {number} number */
