@@ -46,7 +46,7 @@ export function addRow(made, at, meta, now) {
       y: at.grade.y,
       value: row.delta,
       name: meta.map_words.loss,
-      said: meta.map_words.toy,
+      said: narrow ? meta.map_words.toy.split(': ')[1] : meta.map_words.toy,
       big: at.big,
       narrow,
       wide,
