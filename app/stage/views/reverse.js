@@ -20,7 +20,8 @@ export default function (host, { meta }, context) {
     { hand, row, phases } = meta,
     tiles = meta.spans.length,
     first = row.dS.indexOf(Math.max(...row.dS)),
-    signed = (/** @type {number} */ value) => (value < 0 ? '' : '+') + minus(value);
+    signed = (/** @type {number} */ value) => (value < 0 ? '' : '+') + minus(value),
+    bends = filled(hand.slope, { change: signed(raised(row, first, 1).delta - row.delta) });
   let key = first,
     numbers = raised(row, first, 0),
     touched = false,
@@ -40,7 +41,11 @@ export default function (host, { meta }, context) {
       slope = Math.abs(change - due()) < NEAR ? hand.near : hand.far;
     clock.tell('said', touched ? filled(phase() === 'share' ? hand.moves : slope, { change: signed(change) }) : '');
     const scene = phase() === 'kept' ? 'sizes' : sceneOf(phase());
-    below.textContent = hands() ? hand.modelled : (scene === 'price' && meta.price?.said) || meta.below[scene] || '';
+    below.textContent = hands()
+      ? phase() === 'hand'
+        ? bends
+        : hand.modelled
+      : (scene === 'price' && meta.price?.said) || meta.below[scene] || '';
     below.className = hands() ? 'modelled' : '';
     reset.textContent = phase() === 'next' ? hand.again : hand.reset;
     reset.toggleAttribute('inert', !touched && phase() !== 'next');

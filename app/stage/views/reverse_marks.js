@@ -125,7 +125,7 @@ function addMap(made, at, meta, now) {
     strong = new Set(opening ? FORWARD : ways),
     used = new Set(ways.flatMap(way => way.split(' '))),
     known = new Set(meta.made.slice(0, step + 1).flat());
-  for (const way of new Set([...FORWARD, ...(known.has('LSE') ? ['LSE P'] : []), ...BACKWARD, ...strong])) {
+  for (const way of new Set([...FORWARD, ...(known.has('LSE') && !lost ? ['LSE P'] : []), ...BACKWARD, ...strong])) {
     const [from, to] = way.split(' '),
       on = strong.has(way);
     made.add(`way ${way}`, 'way', null, {
@@ -165,15 +165,24 @@ function addMap(made, at, meta, now) {
       tip: `${name}: ${part.said}${meta.short[name] && seen ? `\n${name} ${meta.short[name]}` : ''}`,
     });
     if (fresh && !opening) made.rect(`${name} frame`, [x - 4, y - 4, w + 8, h + 8], { stroke: paint.text, width: 3 });
-    const number = opening ? ['S', 'O'].includes(name) && '×' : known.has(name) && part.product;
+    const first = narrow ? words[name]?.split(' ')[0] : words[name],
+      number = opening ? first : known.has(name) && part.product;
     if (number) {
       const side = (narrow ? 1.3 : 2) * em,
+        size = narrow ? 12 : (opening ? 1.1 : 1.3) * em,
+        across = Math.max(side, (wide(`${number}`, true) * size) / em + 0.6 * em),
         left = Math.max(0, x - 0.35 * side),
         top = Math.max(0, y - 0.4 * side);
-      made.rect(`${name} product`, [left, top, side, side], { fill: paint.text });
-      made.text(`${name} product is`, [left + side / 2, top + 0.72 * side], `${number}`, {
-        ...{ align: 'center', bold: true, fill: paint.background, size: narrow ? 12 : 1.3 * em },
+      made.rect(`${name} product`, [left, top, across, side], { fill: paint.text });
+      made.text(`${name} product is`, [left + across / 2, top + side / 2 + 0.36 * size], `${number}`, {
+        ...{ align: 'center', bold: true, fill: paint.background, size },
       });
+    }
+    if (name === 'LSE' && lit) {
+      const size = narrow ? 12 : 1.3 * em,
+        middle = x + w / 2;
+      made.text('LSE is', [middle, y + h + 1.6 * size], words.lse, { align: 'center', bold: true, size });
+      if (lost && !narrow) made.text('LSE stop', [middle, y + h + 3 * size], words.stop, { align: 'center' });
     }
   }
   const size = narrow ? em : 1.25 * em,
@@ -189,29 +198,39 @@ function addMap(made, at, meta, now) {
     low = Math.min(0, ...dP);
   addLoss(made, column, {
     y: value => column[1] + (column[3] * (top - value)) / (top - low || 1),
-    ...{ value: delta, name: words.loss, said: words.wrong, big: 1.7 * em, narrow, paint, em, wide },
+    ...{
+      value: delta,
+      name: words.loss,
+      said: opening ? words.wrong : words.toy,
+      big: 1.7 * em,
+      narrow,
+      paint,
+      em,
+      wide,
+    },
   });
 }
 
-/** Queries tile by tile, the sums that stay, and the rows that leave. @type {(made: Marks,
- *  size: {width: number, height: number, em: number}, meta: backward.ReverseMeta, now: Now) => void} */
+/** Queries tile by tile, the sums of the block, and the sums of dQ in memory, to which other blocks add, too.
+ *  @type {(made: Marks, size: {width: number, height: number, em: number}, meta: backward.ReverseMeta, now: Now) => void} */
 function addLoop(made, { width: all, height, em }, meta, now) {
-  const { paint, tile } = now,
+  const { paint, tile, wide } = now,
     narrow = all < NARROW,
-    { spans, loop_words: words } = meta,
+    { spans, others, loop_words: words } = meta,
     [left, width] = [2, all - 4],
     count = spans.length,
     done = Math.min(tile, count),
     here = tile > count ? -1 : tile - 1, // the tile on the SM
     back = rgb(paint.background),
-    pale = (/** @type {'Q' | 'K' | 'V'} */ part) => blend(rgb(COLOURS[part]), back, 0.24),
+    sum = (/** @type {'Q' | 'K' | 'V'} */ part, share = 0.4) => blend(rgb(COLOURS[part]), back, 0.04 + 0.5 * share),
     gap = (narrow ? 1.6 : 4) * em,
-    side = ((narrow ? 0.29 : 0.27) * (width - 2 * gap)) / 1,
+    side = (narrow ? 0.29 : 0.27) * (width - 2 * gap),
     middle = width - 2 * gap - 2 * side,
     y = 2.2 * em,
     row = (height - y - 0.6 * em) / count,
-    box = row * count - 3,
     label = (narrow ? 1 : 1.4) * em,
+    ghost = others ? Math.min(0.16 * row * count, 5 * em) : 0, // another block
+    box = row * count - 4 - (ghost && ghost + 0.6 * em),
     title = (narrow ? 1 : 1.3) * em,
     [queries, held, memory] = [left, left + side + gap, left + side + middle + 2 * gap];
   for (const [name, x, most] of /** @type {[string, number, number][]} */ ([
@@ -225,18 +244,17 @@ function addLoop(made, { width: all, height, em }, meta, now) {
       past = n < done && !is,
       top = y + n * row;
     for (const [name, x, part, fill] of /** @type {[string, number, string, string]} */ /** @type {any} */ ([
-      ['query', queries, 'Q', is ? COLOURS.Q : past ? blend(rgb(COLOURS.Q), back, 0.12) : ''],
-      ['row', memory, 'dQ', n < done ? pale('Q') : ''],
+      ['query', queries, 'Q', is ? sum('Q', 0.7) : past ? sum('Q', 0.15) : ''],
+      ['row', memory, 'dQ', n < done ? sum('Q') : ''],
     ])) {
       made.rect(`loop ${name} ${n}`, [x, top, side, row - 4], {
-        ...(fill ? { fill, stroke: COLOURS.Q, width: is ? 3 : 1.5 } : { stroke: COLOURS.Q, dash: [5, 4] }),
+        ...(fill ? { fill, stroke: COLOURS.Q, width: is ? 4 : 1.5 } : { stroke: COLOURS.Q, dash: [5, 4] }),
       });
-      const ink = is && name === 'query' ? '#fff' : paint.text;
       made.text(`loop ${name} ${n} part`, [x + side / 2, top + row / 2 - 0.1 * label, side - 6], part, {
-        ...{ align: 'center', bold: true, size: 1.3 * label, fill: ink },
+        ...{ align: 'center', bold: true, size: 1.3 * label },
       });
       made.text(`loop ${name} ${n} is`, [x + side / 2, top + row / 2 + 1.2 * label, side - 6], span, {
-        ...{ align: 'center', size: Math.max(12, 0.85 * label), fill: ink },
+        ...{ align: 'center', size: Math.max(12, 0.85 * label) },
       });
     }
   });
@@ -245,55 +263,62 @@ function addLoop(made, { width: all, height, em }, meta, now) {
     half = (middle - 3 * inner) / 2,
     stays = Math.min(0.24 * box, 5 * em),
     sums = y + 2 * inner + stays + 1.6 * label,
-    high = y + box - inner - sums;
-  ['K', 'V'].forEach((part, n) => {
+    high = y + box - inner - sums,
+    said = filled(here < 0 ? words.all : words.added, { count: done });
+  /** @type {('K' | 'V')[]} */ (['K', 'V']).forEach((part, n) => {
     const x = held + inner + n * (half + inner),
-      share = done / count;
+      under = Math.max(12, Math.min(label, ((half - 6) * em) / wide(said, true)));
     addBox(
       made,
       [x, y + inner, half, stays],
       { name: part, said: narrow ? '' : meta.parts[part].said, size: 1.5 * label },
       now,
     );
-    made.rect(`loop room ${part}`, [x, sums, half, high], { stroke: COLOURS[/** @type {'K'} */ (part)], dash: [5, 4] });
-    made.rect(`d${part} box`, [x, sums + high * (1 - share), half, high * share], {
-      ...{
-        fill: pale(/** @type {'K'} */ (part)),
-        stroke: COLOURS[/** @type {'K'} */ (part)],
-        width: tile > count ? 4 : 2,
-      },
-      ...{
-        enter: { rect: [x, sums + high, half, 0] },
-        datum: { tensor: `d${part}` },
-        tip: `d${part}: ${meta.parts[`d${part}`].said}`,
-      },
+    made.rect(`d${part} box`, [x, sums, half, high], {
+      ...{ fill: sum(part, done / count), stroke: COLOURS[part], width: here < 0 ? 4 : 2 },
+      ...{ datum: { tensor: `d${part}` }, tip: `d${part}: ${meta.parts[`d${part}`].said}` },
     });
-    for (let n = 1; n < count; n++)
-      if (n < done)
-        made.add(`loop layer ${part} ${n}`, 'line', [x, sums + high * (1 - n / count), half, 0], {
-          ...{ stroke: COLOURS[/** @type {'K'} */ (part)], width: 1.5 },
-        });
-    made.text(`d${part} name`, [x + half / 2, sums + high - 0.16 * high + 0.5 * label, half - 6], `d${part}`, {
+    made.text(`d${part} name`, [x + half / 2, sums + high / 2 - 0.1 * label, half - 6], `d${part}`, {
       ...{ align: 'center', bold: true, size: 1.6 * label },
     });
+    made.text(`d${part} said`, [x + half / 2, sums + high / 2 + 1.5 * label, half - 6], said, {
+      ...{ align: 'center', bold: true, size: under },
+    });
   });
-  const said = filled(words.sums, { count: done, of: count });
-  made.text('loop sums are', [held + middle / 2, sums - 0.5 * label, middle - 2 * inner], said, {
+  made.text('loop sums are', [held + middle / 2, sums - 0.5 * label, middle - 2 * inner], words.sums, {
     ...{ align: 'center', bold: true, size: label },
   });
-  if (here < 0) return;
-  const at_y = y + (here + 0.5) * row - 2;
-  for (const [id, from] of /** @type {[string, number][]} */ ([
-    ['loop in', queries + side],
-    ['loop out', held + middle],
-  ]))
+  /** An arrow at a height. @type {(id: string, from: number, at: number, colour: string, width?: number) => void} */
+  const arrow = (id, from, at, colour, width = 4) =>
     made.add(id, 'way', null, {
       points: [
-        [from + 4, at_y],
-        [from + gap - 4, at_y],
+        [from + 4, at],
+        [from + gap - 4, at],
       ],
-      ...{ stroke: paint.text, width: 4, head: 0.5 * em },
+      ...{ stroke: colour, width, head: 0.5 * em },
     });
+  const plus = (/** @type {string} */ id, /** @type {number} */ at) =>
+    made.text(id, [memory - gap / 2, at - 0.5 * em], '+', { align: 'center', bold: true, size: 1.6 * label });
+  if (others) {
+    const top = y + row * count - 4 - ghost,
+      [other, keys] = words.other.split(', '),
+      size = narrow ? 12 : title;
+    made.rect('loop other', [held, top, middle, ghost], { stroke: paint.text, width: 1.5, dash: [5, 4] });
+    made.text('loop other is', [held + middle / 2, top + ghost / 2 - 0.15 * size, middle - 6], other, {
+      ...{ align: 'center', bold: true, size },
+    });
+    made.text('loop other keys', [held + middle / 2, top + ghost / 2 + 1.05 * size, middle - 6], keys, {
+      ...{ align: 'center', size: Math.max(12, 0.85 * size) },
+    });
+    arrow('loop other out', held + middle, top + ghost / 2, paint.text, 2);
+    plus('loop other plus', top + ghost / 2);
+  }
+  spans.slice(0, done).forEach((_, n) => {
+    const at_y = y + (n + (others ? 0.35 : 0.5)) * row;
+    if (n === here) arrow('loop in', queries + side, at_y, paint.text);
+    arrow(`loop out ${n}`, held + middle, at_y, paint.text, n === here ? 4 : 2);
+    plus(`loop plus ${n}`, at_y);
+  });
 }
 
 /** Two bars of µs. @type {(made: Marks, size: {width: number, height: number, em: number}, price: backward.Price,

@@ -42,9 +42,17 @@ export function addRow(made, at, meta, now) {
   const change = row.delta - own.delta,
     due = phase === 'hand' ? now.due : null;
   addLoss(made, loss, {
-    ...{ y: at.grade.y, value: row.delta, name: meta.map_words.loss, big: at.big, narrow, wide },
+    ...{
+      y: at.grade.y,
+      value: row.delta,
+      name: meta.map_words.loss,
+      said: narrow ? meta.map_words.toy.split(': ')[1] : meta.map_words.toy,
+      big: at.big,
+      narrow,
+      wide,
+    },
     ...(Math.abs(change) > 5e-3 && { before: own.delta, change: signed(change) }),
-    ...(due !== null && { due, dueSaid: signed(due) }),
+    ...(due !== null && { due, dueSaid: `${meta.row_words.slope} ${signed(due)}` }),
     paint,
   });
 }
@@ -194,6 +202,16 @@ function addBars(made, at, meta, { step, paint, row, changed, wide }) {
     made.text('delta is', [end - 0.4 * em, line - 0.6 * em, room / 2], phase === 'grades' ? words.delta : words.level, {
       ...{ align: 'right', bold: true, size: narrow ? em : 1.2 * em },
     });
+  if (areas) {
+    const said = `dS ${meta.short.dS}`,
+      long = `${words.area} ${said}`,
+      text = (wide(long, true) * big) / em < room - em ? long : said;
+    made.text('dS formula', [end - 0.4 * em, at.grades[0] + 1.1 * big], text, {
+      align: 'right',
+      bold: true,
+      size: big,
+    });
+  }
   if (guided() || phase === 'share') return;
   const within = (/** @type {number} */ one) => (one < 0 ? `(${minus(one)})` : minus(one)),
     terms = own.keys.map((_, k) => `${row.P[k].toFixed(4)} × ${within(row.dP[k])}`),
@@ -202,5 +220,8 @@ function addBars(made, at, meta, { step, paint, row, changed, wide }) {
     all = areas
       ? `${key}: ${row.P[changed].toFixed(4)} × (${minus(row.dP[changed])} − ${within(row.delta)}) = ${minus(row.dS[changed])}`
       : `${[...terms, ...rest].join(' + ')} = ${minus(row.delta)}`;
-  made.text('sum', [end - 0.4 * em, at.grades[0] + 1.3 * em, room - em], all, { align: 'right', bold: true });
+  made.text('sum', [end - 0.4 * em, at.grades[0] + (areas ? 1.1 * big + 1.6 * em : 1.3 * em), room - em], all, {
+    align: 'right',
+    bold: true,
+  });
 }

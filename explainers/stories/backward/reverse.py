@@ -92,7 +92,7 @@ class ReverseMeta(TypedDict):
 
     phases: the name of each step. made: at each step, the parts of the map.
     row: the numbers with bars. row_words: next to them. hand: the words under a hand. {name} stands for a value.
-    spans: the queries of all tiles of the keys. loop_words: next to them.
+    spans: the queries of all tiles of the keys. others: whether other blocks have other keys. loop_words: next to them.
     map_words: on the map. sizes: P and LSE of all queries of a long text, in bytes, as words.
     price: for the step `price`, or None.
     provenances: the source of each step. None: the page's, the run.
@@ -107,6 +107,7 @@ class ReverseMeta(TypedDict):
     row_words: dict[str, str]
     map_words: dict[str, str]
     spans: list[str]
+    others: bool
     loop_words: dict[str, str]
     sizes: dict[str, str]
     price: Price | None
@@ -122,7 +123,8 @@ def views(run: Run, walk: Walk) -> list[stage.View]:
     if not tiles:
         return []
     price = priced()
-    phases = [phase for phase in PHASES if (phase != "price" or price) and (phase != "next" or len(tiles) > 1)]
+    adds = len(tiles) > 1 and gradients.adds(run.request)
+    phases = [phase for phase in PHASES if (phase != "price" or price) and (phase != "next" or adds)]
     lines = {part: row["lines"] for row in reversed(walk.steps) for part in row["made"] if not row["whole"]}
     rows: list[Row] = [
         {"phase": p, "tile": -1, "lines": {at: n for part in MADE[p] for at, n in lines.get(part, {}).items()}}
@@ -132,6 +134,9 @@ def views(run: Run, walk: Walk) -> list[stage.View]:
     names: Row = {"query": row["query"], "count": len(row["keys"]), "tokens": f"{LONG:,}", "bits": 8 * ITEM}
     own = _price(price) if price else None
     words = WORDS.table("hand")
+    below = WORDS.table("below")
+    causal = below.pop("causal")
+    below |= {"row": causal} if row["of"] == row["query"] + 1 else {}
     said = {p: words["modelled"] for p in MODELLED} | ({"price": own["said"]} if own else {})
     meta: ReverseMeta = {
         "frames": WORDS.frames(rows, {"price": price, "sizes": SIZES}),
@@ -142,13 +147,14 @@ def views(run: Run, walk: Walk) -> list[stage.View]:
         "row_words": WORDS.table("row"),
         "map_words": WORDS.table("map"),
         "spans": _spans(walk, tiles[0]),
+        "others": gradients.key_tiles(run.request) > 1,
         "loop_words": WORDS.table("loop"),
         "sizes": {part: SIZES[part] for part in ("P", "LSE")},
         "price": own,
         "provenances": [{"label": "modelled", "said": said[p]} if p in said else None for p in phases],
         "hand": words,
         "short": WORDS.table("short"),
-        "below": {scene: said.format(**names) for scene, said in WORDS.table("below").items()},
+        "below": {scene: said.format(**names) for scene, said in below.items()},
     }
     return [stage.View("reverse", "reverse", "In reverse", {**meta, "clock": True, "state": []})]
 

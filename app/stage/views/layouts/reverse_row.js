@@ -15,7 +15,7 @@ export function rowLayout({ width, height: pane, em }, row) {
     loss = narrow ? 3.6 * em : Math.min(9 * em, 0.13 * width),
     end = width - 2 - loss - (narrow ? 0.6 : 2.4) * em,
     room = end - left,
-    scores = [2, (narrow ? 0.26 : 0.27) * height],
+    scores = [0.7 * em, (narrow ? 0.26 : 0.27) * height],
     weights = [scores[0] + scores[1] + gap, big + 2 * em],
     top = weights[0] + weights[1] + gap,
     grades = [top, height - top - 2];
