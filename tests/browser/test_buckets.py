@@ -42,7 +42,7 @@ def test_each_row_gets_its_unused_word_by_itself(visit):
 
 def test_the_switch_says_that_it_changes_the_width(visit):
     page = visit(PICTURE.replace("step=5", "step=7"))
-    expect(headline(page)).to_have_text("Switch XOR on: the rows keep 32 words.")
+    expect(headline(page)).to_have_text("Switch XOR on: the rows keep 32 words. Then try one word.")
     page.locator(".hands input.wide").fill("33")
     page.locator(".hands input[type=checkbox]").check()
     expect(headline(page)).to_have_text("XOR needs no padding: the rows have 32 words now. 1 turn.")

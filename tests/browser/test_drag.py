@@ -142,5 +142,5 @@ def test_steps_back_show_the_run_again(visit):
     page.keyboard.press("PageUp")
     expect(page.locator(".of-hand > .from")).to_have_text("modelled, under your hand")
     page.evaluate("window.clock.set(3, 'user')")
-    expect(headline(page)).to_have_text(re.compile(r"^m rises\. One multiplication mends l and O: × 0\.\d\d\.$"))
+    expect(headline(page)).to_have_text(re.compile(r"^m rises\. One factor mends l and O: × 0\.\d\d\.$"))
     expect(page.locator(".of-hand > .from")).to_have_text("run of 03_flash, row 10")

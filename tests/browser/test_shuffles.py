@@ -54,4 +54,4 @@ def test_show_me_plays_the_first_shuffle(visit):
     page, _ = opened(visit, "in_registers")
     asked_now(page)
     page.locator(".wg .guide [data-show]").click()
-    expect(headline(page)).to_have_text("A shuffle swaps registers: each pair keeps the larger one.")
+    expect(headline(page)).to_have_text("A shuffle swaps values: each pair keeps the larger one.")

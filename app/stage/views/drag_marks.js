@@ -13,7 +13,7 @@ const LEAST_TEXT = 13; // pixels
 const LEAST = 17; // lines of text in the picture at least
 const LOG_10 = Math.log(10);
 export const PASSES = [
-  ['pass 1: find the largest score, m', '1: find m, the largest'],
+  ['pass 1: find the largest score, m, so that no weight is too large', '1: find m, the largest'],
   ['pass 2: sum the weights e^(score − m) to l', '2: sum weights to l'],
   ['pass 3: add weight × V, the values of a key, to the output O', '3: add weight × V to O'],
 ];
@@ -144,10 +144,10 @@ function addScores(made, at, now, paint) {
       bold = state === 'now' || skipped;
     made.text(
       `tile ${n} is`,
-      [left + wide - 4, score.y + 0.9 * at.em],
+      [left + wide / 2, score.y + 0.9 * at.em],
       at.narrow || !state ? state || `tile ${n}` : `tile ${n}: ${state}`,
       {
-        ...{ align: 'right', alpha: bold || !now.read ? 1 : 0.65, bold },
+        ...{ align: 'center', alpha: bold || !now.read ? 1 : 0.65, bold },
       },
     );
   }
@@ -209,13 +209,19 @@ function addLine(made, at, now, paint) {
     made.add('m before', 'line', [0, old, left, 0], { stroke: paint.text, width: 1.5, alpha: 0.5, dash: [2, 5] });
     made.add('gap', 'line', [left, old, 0, y - old], { stroke: paint.primary, width: 4 });
     if (old - y > 0.75 * at.em) {
-      const wide = 2.4 * at.em;
+      const both = left > 9 * at.em, // narrow, the first tile has no room for the factor
+        wide = (both ? 7.6 : 2.4) * at.em;
       made.rect('gap plate', [left - 7 - wide, (y + old) / 2 - 0.55 * at.em, wide, 1.1 * at.em], {
         ...{ fill: paint.background, alpha: 0.85 },
       });
-      made.text('gap is', [left - 8, (y + old) / 2 + at.em / 3], gap.toFixed(2), {
-        ...{ bold: true, align: 'right', fill: paint.primary },
-      });
+      made.text(
+        'gap is',
+        [left - 8, (y + old) / 2 + at.em / 3],
+        both ? `e^(−${gap.toFixed(2)}) = ${Math.exp(-gap).toFixed(2)}` : gap.toFixed(2),
+        {
+          ...{ bold: true, align: 'right', fill: paint.primary },
+        },
+      );
     }
   }
   const end = bounds(now).end < now.scores.length ? at.x(bounds(now).end) - at.gap : at.width - at.right;

@@ -101,8 +101,8 @@ export default function (host, { meta, columns }, context) {
     said.textContent = moved
       ? 'modelled, under your hand'
       : phase === 'memory'
-        ? `left: ${ran}; right: modelled${reductions ? '; cycles: recorded' : ''}`
-        : ({ warp: 'modelled', gain: 'recorded' }[phase] ?? ran);
+        ? `left: ${ran}; right: modelled`
+        : ({ warp: `modelled${reductions ? '; cycles: recorded' : ''}`, gain: 'recorded' }[phase] ?? ran);
     said.classList.toggle('modelled', !!moved);
     hint.textContent = phase === 'row' ? words.rows : phase === 'hand' ? words.hint : '';
     reset.toggleAttribute('inert', !moved);

@@ -488,24 +488,20 @@ function addMemory(made, at, now, paint) {
         fill: onChip(said === best, paint),
       });
   });
-  if (!now.reductions) return;
-  const { cycles, said, title } = now.reductions,
-    y = rows[2] + line + 1.1 * em,
-    longest = Math.max(...cycles);
-  cycles.forEach((count, n) => {
-    const left = halves(at, n).start,
-      bar = [left, y, (room * count) / longest, 2.1 * em];
-    made.rect(`time ${n}`, bar, {
-      ...{ fill: n ? PALETTE.wavefronts.now : paint.primary, enter: { rect: [left, y, 0, bar[3]] }, span: [0.85, 1] },
+  const y = rows[2] + line + 2.6 * em; // what a lane does
+  [
+    [`${at.rounds} shuffles`, 'by each lane'],
+    [narrow ? `write, wait, ${now.lanes.length} reads` : `1 write, 1 wait, ${now.lanes.length} reads`, 'by each lane'],
+  ].forEach(([text, whose], n) => {
+    const left = halves(at, n).start;
+    made.text(`counts ${n}`, [left, y, room], text, {
+      ...{ bold: true, size: (narrow ? 1.1 : 1.7) * em, fill: n ? paint.text : paint.primary, ...late(0.9) },
     });
-    made.text(`time is ${n}`, [left + 0.6 * em, y + 1.5 * em], said[n], {
-      ...{ bold: true, size: 1.25 * em, fill: n ? '#000' : paint.background, ...late(0.9) },
-    });
+    made.text(`counts by ${n}`, [left, y + 1.6 * em, room], whose, { bold: true, ...late(0.9) });
   });
-  made.text('time of', [halves(at, 0).start, y + 3.6 * em, at.width - 4], title, late(0.9));
 }
 
-// A row for all lanes of a warp: each shuffle doubles the lanes that know its max.
+// A row for all lanes of a warp: each shuffle doubles the lanes that know its max. Below, the cycles of both ways.
 /** @type {Add} */
 function addWarp(made, at, now, paint) {
   const { em, narrow, shared } = at,
@@ -514,7 +510,8 @@ function addWarp(made, at, now, paint) {
     left = narrow ? 2.2 * em : 9.5 * em,
     unit = (at.width - left - 2) / WARP,
     top = 3.4 * em,
-    pitch = (shared.y - top - 0.4 * em) / (rounds + 0.6),
+    times = now.reductions ? shared.y - 6.8 * em : shared.y,
+    pitch = (times - top - 0.4 * em) / (rounds + 0.6),
     high = 0.5 * pitch,
     owner = now.lanes.reduce((best, lane) => (lane.max > best.max ? lane : best)).lane;
   made.text(
@@ -563,6 +560,21 @@ function addWarp(made, at, now, paint) {
     if (round && !narrow)
       made.text(`warp shuffle ${round}`, [0, y - (pitch - high) / 2 + 0.35 * em], `shuffle ${round}`, {});
   }
+  if (!now.reductions) return;
+  const { cycles, said, title, ways } = now.reductions,
+    late = { enter: { alpha: 0 }, span: [0.9, 1] },
+    longest = Math.max(...cycles);
+  made.text('times are', [0, times + 0.8 * em, at.width - 4], title, { bold: true, ...late });
+  cycles.forEach((count, n) => {
+    const y = times + (1.5 + 2.4 * n) * em,
+      bar = [left, y, ((at.width - left - 2) * count) / longest, 2 * em],
+      fill = n ? PALETTE.wavefronts.now : paint.primary;
+    if (!narrow) made.text(`time by ${n}`, [0, y + 1.35 * em, left - em], ways[n], { bold: true, ...late });
+    made.rect(`time ${n}`, bar, { fill, enter: { rect: [left, y, 0, bar[3]] }, span: [0.85, 1] });
+    made.text(`time is ${n}`, [left + 0.6 * em, y + 1.4 * em], narrow ? `${ways[n]}: ${said[n]}` : said[n], {
+      ...{ bold: true, size: 1.15 * em, fill: n ? '#000' : paint.background, ...late },
+    });
+  });
 }
 
 // The recorded times: one pass, with padded rows, and with rows in registers.

@@ -29,12 +29,13 @@ TIMED = {"seq_len": 4096, "batch": 1, "num_heads": 8, "head_dim": 64}  # the pro
 class Reductions(TypedDict):
     """The recorded cycles in which a warp adds 32 numbers.
 
-    cycles, said: by shuffles, and by shared memory.
+    cycles, said, ways: by shuffles, and by shared memory.
     title: what is timed, on which GPU and day.
     """
 
     cycles: list[float]
     said: list[str]
+    ways: list[str]
     title: str
 
 
@@ -140,8 +141,8 @@ def _steps(tiles: Tiling, made: Lanes, row: int, gain: Gain | None) -> list[Row]
 
     def step(phase: str) -> Row:
         lines = tiles.frames[scored if phase == "row" else weighed].get("lines", {})
-        recorded = {"times": gain["times"] if gain else 0.0, "timed": recorded_reductions() is not None}
-        return {"phase": phase, "tile": 0, "keys": last - first + 1, **recorded, "lines": lines}
+        times = gain["times"] if gain else 0.0
+        return {"phase": phase, "tile": 0, "keys": last - first + 1, "times": times, "lines": lines}
 
     return [step(phase) for phase in (*FIRST, *(("gain",) if gain else ()), "hand")]
 
@@ -165,6 +166,7 @@ def recorded_reductions() -> Reductions | None:
     return {
         "cycles": [one.cycles for one in best],
         "said": [WORDS.say("cycles", {"cycles": one.cycles}) for one in best],
+        "ways": [*WORDS.table("ways").values()],
         "title": WORDS.say("reductions", {"numbers": WARP, "place": place}),
     }
 
