@@ -23,7 +23,7 @@ export const timeOf = us =>
 export const isNarrow = (/** @type {number} */ width) => width < NARROW;
 
 /** @param {{width: number, em: number}} size */
-export const endHeight = ({ width, em }) => (HEAD + LEAST + FOOT + (isNarrow(width) ? 12 : 1.3)) * em;
+export const endHeight = ({ width, em }) => (isNarrow(width) ? 30 : HEAD + LEAST + FOOT + 1.3) * em;
 
 /** @type {import('./rungs_marks.js').Adds} */
 export function addEnd(made, { width, height, em }, meta, now, paint, wide) {

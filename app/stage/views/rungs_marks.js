@@ -310,7 +310,7 @@ function addStairs(made, { width, height, em }, meta, now, paint, wide) {
       );
       under = from + 1.3 * lines.length * px;
     }
-    if (now.news.includes(id) && id === meta.beside)
+    if (!narrow && now.news.includes(id) && id === meta.beside)
       wrapped(meta.missing, width - right - xOf(here + 1) - px, 3, one => wide(one, true, px)).forEach((line, at) =>
         made.text('missing ' + at, [xOf(here + 1) + 0.5 * px, y + (1.3 * at + 1.4) * px], line, {
           ...{ bold: true, size: px, span: [0.5, 1] },

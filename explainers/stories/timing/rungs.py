@@ -44,7 +44,8 @@ class Rung(TypedDict):
 
     said: its idea, or the rival's name. ways: the stops with its idea: number and title, and a link.
     change: what the kernel before does, and what this one does. Empty for a rival. group: the row's group. short: its
-    idea in a word, or the rival's short name. saves: what its change saves, or "". where: the memory of its trips, or "".
+    idea in a word, or the rival's short name. saves: what its change saves, or "".
+    where: the memory of its trips, or "".
     """
 
     id: str
@@ -91,7 +92,8 @@ class RungsMeta(TypedDict):
     """The fields of the view `rungs`.
 
     saves: what a change can save, in words. race: what fewer trips gain elsewhere, for the last step. others: its
-    order, and the stops without a riser. missing: a rival without a time, said next to the line of the rival `beside`. best: the change with the largest gain.
+    order, and the stops without a riser. missing: a rival without a time, said next to the line
+    of the rival `beside`. best: the change with the largest gain.
     """
 
     frames: list[Frame]

@@ -174,7 +174,9 @@ def test_a_rival_without_a_time_and_the_memory_of_trips_are_named():
     assert meta["missing"] == "FlashAttention-3: not recorded here" and meta["beside"] in problem("main 4096")["us"]
     table, _ = bench.recorded()["NVIDIA H200"]
     assert not (table.status.isin(tables.TIMED) & (table.name == rungs.MISSING)).any()
-    assert {row["id"]: row["where"] for row in meta["rungs"] if row["where"]} == {"05_register_tiles": "to shared memory"}
+    assert {row["id"]: row["where"] for row in meta["rungs"] if row["where"]} == {
+        "05_register_tiles": "to shared memory"
+    }
     assert next(row["said"] for row in meta["rungs"] if row["id"] == "limit") == "torch matmul, 761 TFLOP/s"
 
 
