@@ -66,15 +66,19 @@ export default function (host, { meta }, context) {
     /** @type {string[]} */ adds,
   ) {
     const time = timeOf(us[rung]),
-      { saves } = /** @type {timing.Rung} */ (rungs.find(({ id }) => id === rung));
+      { saves, where } = /** @type {timing.Rung} */ (rungs.find(({ id }) => id === rung));
     if (phase === 'begin')
-      return [`\u00d7 ${short(us[rung] / us[rival], 3)}`, words.begin, `${time} \u2192 ${timeOf(us[rival])}`];
+      return [
+        `\u00d7 ${short(us[rung] / us[rival], 3)}`,
+        words.begin,
+        `${time} \u2192 ${timeOf(us[rival])}, ${words.bits}`,
+      ];
     if (rival === 'limit') return [`${Math.round((100 * us[rival]) / us[rung])}%`, words.limit, ''];
     if (phase === 'rung' && before)
       return [
         `\u00d7 ${short(us[before] / us[rung], 3)}`,
         adds.length > 1 ? words.together : meta.saves[saves],
-        `${timeOf(us[before])} \u2192 ${time}`,
+        adds.length < 2 && where ? where : `${timeOf(us[before])} \u2192 ${time}`,
       ];
     const times = us[rung] / us[rival],
       than = saidOf.get(rival) ?? '';
@@ -122,6 +126,7 @@ export default function (host, { meta }, context) {
         .map(({ id, said, short: name, group }) =>
           element('option', { value: id, selected: id === chosen.rival }, group === 'rivals' ? name : said),
         ),
+      ...(meta.missing ? [element('option', { disabled: true }, meta.missing)] : []),
     );
     rival.value = chosen.rival;
   }

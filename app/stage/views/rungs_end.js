@@ -23,7 +23,7 @@ export const timeOf = us =>
 export const isNarrow = (/** @type {number} */ width) => width < NARROW;
 
 /** @param {{width: number, em: number}} size */
-export const endHeight = ({ width, em }) => (HEAD + LEAST + FOOT + (isNarrow(width) ? 2.6 : 0)) * em;
+export const endHeight = ({ width, em }) => (isNarrow(width) ? 30 : HEAD + LEAST + FOOT + 1.3) * em;
 
 /** @type {import('./rungs_marks.js').Adds} */
 export function addEnd(made, { width, height, em }, meta, now, paint, wide) {
@@ -46,8 +46,11 @@ export function addEnd(made, { width, height, em }, meta, now, paint, wide) {
     listed = thin.map(id => `${rowOf(id).short} ${factor(gain(id))}`).join(', '),
     notes = [listed && filled(meta.words.thin, { listed }), meta.others]
       .filter(Boolean)
-      .flatMap(text => wrapped(text, width, 2, one => wide(one, false, em))),
-    foot = height - (0.9 + 1.3 * notes.length) * em,
+      .flatMap(text => wrapped(text, width, 3, one => wide(one, false, em))),
+    large = (narrow ? 1.15 : 1.4) * em,
+    race = narrow ? wrapped(meta.race, width, 5, one => wide(one, true, large)) : [], // below. Else over a low pile
+    below = race.length * 1.3 * large + (race.length ? 0.6 * em : 0),
+    foot = height - (0.9 + 1.3 * notes.length) * em - below,
     tall = foot - HEAD * em,
     gap = (narrow ? 0.6 : 1.6) * em,
     each = (width - 2 * gap) / piles.length,
@@ -69,9 +72,10 @@ export function addEnd(made, { width, height, em }, meta, now, paint, wide) {
     let y = foot;
     for (const id of rungs) {
       const own = (high * Math.log(gain(id))) / Math.log(times),
-        { short: name, ways, said } = rowOf(id),
+        { short: name, ways, said, where } = rowOf(id),
         inside = own > 1.5 * em,
-        tops = ways.map(([title]) => title.split(' ')[0]);
+        tops = ways.map(([title]) => title.split(' ')[0]),
+        stops = [meta.words.stop.replace('{n}', tops.join(', ')), where].filter(Boolean).join(', ');
       y -= own;
       made.rect(`stair ${last} ${id}`, [x, y, pile, Math.max(1.5, own - 1.5)], {
         fill: SAVED[kind],
@@ -90,6 +94,7 @@ export function addEnd(made, { width, height, em }, meta, now, paint, wide) {
         if (narrow && own > 3 * em) {
           made.text(`end ${id} is`, [at, middle, pile - 0.8 * em], name, { bold: true, ...white });
           made.text(`end ${id} gain`, [at, middle + 1.35 * em], factor(gain(id)), white);
+          if (own > 5 * em) made.text(`end ${id} where`, [at, middle + 2.7 * em, pile - 0.8 * em], where, white);
         } else {
           const room = pile - (narrow ? 0.8 : 1.6) * em;
           made.text(`end ${id} is`, [at, middle, narrow ? room - wide(factor(gain(id)), false, em) - 4 : room], name, {
@@ -98,13 +103,7 @@ export function addEnd(made, { width, height, em }, meta, now, paint, wide) {
           made.text(`end ${id} gain`, [at + room, middle], factor(gain(id)), {
             ...{ align: 'right', bold: !narrow, ...white, size: (narrow ? 1 : 1.1) * em },
           });
-          if (two)
-            made.text(
-              `end ${id} stop`,
-              [at, middle + 1.4 * em],
-              meta.words.stop.replace('{n}', tops.join(', ')),
-              white,
-            );
+          if (two) made.text(`end ${id} stop`, [at, middle + 1.4 * em], stops, white);
         }
       } else if (!narrow) {
         const thin = y + own / 2,
@@ -115,14 +114,9 @@ export function addEnd(made, { width, height, em }, meta, now, paint, wide) {
       }
     }
     // in the empty places over the low piles: the race, and the product of all
-    const lines = n
-      ? []
-      : wrapped(meta.race.replaceAll('\u00d7 ', '\u00d7\u00a0'), narrow ? each : pile + 2.5 * em, narrow ? 9 : 5, one =>
-          wide(one, false, em),
-        );
-    if (head > (1.4 * lines.length + 1) * em)
-      lines.forEach((line, at) =>
-        made.text(`race ${at}`, [x, head + (1.4 * (at - lines.length) + 0.6) * em], line, late),
+    if (!n && !narrow)
+      wrapped(meta.race, each, 8, one => wide(one, true, large)).forEach((line, at) =>
+        made.text(`race ${at}`, [x, (1.3 * at + 1) * large], line, { bold: true, size: large, ...late }),
       );
     if (n === piles.length - 1 && head > 5 * em) {
       made.text('end whole', [x, 1.3 * em], meta.words.together, {
@@ -136,7 +130,8 @@ export function addEnd(made, { width, height, em }, meta, now, paint, wide) {
     }
   });
   made.rect('end ground', [0, foot, width, 1.5], { fill: dim });
-  notes.forEach((line, n) =>
-    made.text(`end others ${n}`, [0, foot + (1.6 + 1.3 * n) * em], line, { fill: dim, ...late }),
+  notes.forEach((line, n) => made.text(`end others ${n}`, [0, foot + below + (1.6 + 1.3 * n) * em], line, late));
+  race.forEach((line, n) =>
+    made.text(`race ${n}`, [0, foot + 0.5 * em + 1.3 * (n + 1) * large], line, { bold: true, size: large, ...late }),
   );
 }

@@ -124,6 +124,13 @@ function addStairs(made, { width, height, em }, meta, now, paint, wide) {
         });
     }
 
+  if (!narrow && lined.every(({ id }) => Math.abs(level(us[id]) - level(first)) > 3 * px))
+    meta.words.axis
+      .split('|')
+      .forEach((line, n) =>
+        made.text(`axis ${n}`, [width - right + 0.6 * px, level(first) + (1.3 * n - 0.3) * px], line, { size: px }),
+      );
+
   // ---- the changes that follow: they share what is left ----
   const goal = level(us[last]),
     own = (/** @type {string} */ id) => level(us[columns[columns.indexOf(id) - 1]]) - level(us[id]),
@@ -303,6 +310,12 @@ function addStairs(made, { width, height, em }, meta, now, paint, wide) {
       );
       under = from + 1.3 * lines.length * px;
     }
+    if (!narrow && now.news.includes(id) && id === meta.beside)
+      wrapped(meta.missing, width - right - xOf(here + 1) - px, 3, one => wide(one, true, px)).forEach((line, at) =>
+        made.text('missing ' + at, [xOf(here + 1) + 0.5 * px, y + (1.3 * at + 1.4) * px], line, {
+          ...{ bold: true, size: px, span: [0.5, 1] },
+        }),
+      );
     made.add(`rival ${id} area`, 'area', [narrow ? 0 : width - right, y - 1.3 * em, right || width / 2, 2.6 * em], {
       datum: { row: id },
       tip: `${said}\n${[time, now.factor(id)].filter(Boolean).join(', ')}`,
@@ -343,12 +356,17 @@ function addCard(made, [x, y, w, h], meta, now, paint, wide, em) {
   if (!isHand) return addChange(made, [x, y + NUMBER * em, w, h - NUMBER * em], { meta, now, paint, px: em, wide });
   // the last kernel and its rival, on one scale
   const beside = !isNarrow(w),
+    most = Math.max(us[now.rung], us[now.rival]),
+    nameOf = (/** @type {string} */ id) => {
+      const { said, short } = rowOf(meta, id); // in its bar, with its time
+      return wide(said, true, em) + 5 * em < ((x + w - left) * us[id]) / most ? said : short;
+    },
     left = beside ? x + 0.46 * w : x;
   addBars(
     made,
     [left, beside ? y + 0.3 * em : y + NUMBER * em, x + w - left, barsHeight(2) * em],
     [now.rung, now.rival].map((id, n) => ({
-      ...{ id: `hand ${n}`, us: us[id], said: n ? rowOf(meta, id).short : meta.words.ours },
+      ...{ id: `hand ${n}`, us: us[id], said: n ? nameOf(id) : meta.words.ours },
       fill: n ? blend(rgb(paint.text), rgb(paint.background), 0.62) : paint.primary,
     })),
     { paint, px: em, wide },

@@ -32,7 +32,7 @@ export default function (host, { meta }, context) {
     slider.setAttribute('aria-valuetext', is.textContent);
     const held = filled(words.held, { bytes: number(side === 1 ? 0 : 2 * side * meta.bytes) });
     const timed = phases[clock.step] === 'all' ? meta.timed : null,
-      time = timed && at?.narrow ? `${filled(words.timed, { times: timed.times })} ` : '',
+      time = timed && at?.narrow ? `${filled(words.timed, { times: timed.times })} Tiles: ${words.queue}. ` : '',
       more = clock.step === last ? held : timed ? time + timed.said : '';
     from.textContent = more ? `modelled. ${more}` : 'modelled';
     controls.style.display = timed ? 'none' : ''; // its words need the row

@@ -147,7 +147,8 @@ export function tripsMarks(at, { meta, phase, side }, paint) {
     made.text('where is', [rect[0] + rect[2] / 2, rect[1] + 0.7 * rect[3]], single ? 'a tile' : 'this tile', {
       ...{ align: 'center', bold: true, span: [0, 0.3] },
     });
-  const slot = [near.x, near.y, grid, grid];
+  const whole = phase === 'hand' ? tileSide : grid,
+    slot = [near.x, near.y, whole, whole];
   made.rect('tile', slot, { fill: paint.panel, stroke: paint.border });
   if (single) {
     const cellOf = [near.x + key * cell, near.y + ONE[0] * cell, cell - CELL, cell - CELL];
@@ -349,7 +350,9 @@ function addTimed(made, { em, said, chip }, { before, now, times }, words, paint
     made.rect(`timed ${n}`, [left, y, wide, 1.35 * em], {
       ...{ fill: n ? paint.primary : PALETTE.wrong, enter: { rect: [left, y, 0, 1.35 * em] }, span: [0.6, 1] },
     });
-    made.text(`timed ${n} of`, [left + 0.6 * em, y + em], of(us), { bold: true, fill: paint.background });
+    made.text(`timed ${n} of`, [left + 0.6 * em, y + em, wide - em], n ? `${of(us)}: ${words.queue}` : of(us), {
+      ...{ bold: true, fill: paint.background },
+    });
   });
   return made.list;
 }

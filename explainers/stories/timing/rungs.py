@@ -9,6 +9,7 @@ from typing import TypedDict
 
 import pandas as pd
 
+from explainers.models.race import raced
 from explainers.models.recorded_times import LENGTH, MAIN, of_problem
 from explainers.story import questions, stage
 from explainers.story.frames import Frame
@@ -22,9 +23,10 @@ from kernels.recordings.tables import Provenance
 
 WORDS = Words.of(str(__package__), "rungs.toml")
 RUNGS, RIVALS, NEXT_TO = (WORDS.table(name) for name in ("rungs", "rivals", "next_to"))
-STOP_OF, SAVES = WORDS.table("stop_of"), WORDS.table("saves")
+STOP_OF, SAVES, WHERE = (WORDS.table(name) for name in ("stop_of", "saves", "where"))
 TOGETHER = WORDS.table("special")["together"].split()  # the last kernels: one step
 TILES, ONE_PASS, FOR_SHORT, EXACT = (WORDS.table("special")[name] for name in ("tiles", "one_pass", "short", "exact"))
+MISSING = WORDS.table("special")["missing"]
 ASIDE = (FOR_SHORT, EXACT)  # no rungs of the ladder: each is in sight where it is our fastest
 UNFUSED, FLASH = "sdpa_math float32", "sdpa_flash float16"
 UNFUSED_16 = "unfused float16"
@@ -43,12 +45,14 @@ class Rung(TypedDict):
     said: its idea, or the rival's name. ways: the stops with its idea: number and title, and a link.
     change: what the kernel before does, and what this one does. Empty for a rival. group: the row's group. short: its
     idea in a word, or the rival's short name. saves: what its change saves, or "".
+    where: the memory of its trips, or "".
     """
 
     id: str
     said: str
     short: str
     saves: str
+    where: str
     ways: list[tuple[str, str]]
     change: list[str]
     group: str
@@ -87,8 +91,9 @@ class Shown(TypedDict):
 class RungsMeta(TypedDict):
     """The fields of the view `rungs`.
 
-    saves: what a change can save, in words. race: what fewer trips gain elsewhere, for the last step. others: the stops
-    without a riser. best: the change with the largest gain.
+    saves: what a change can save, in words. race: what fewer trips gain elsewhere, for the last step. others: its
+    order, and the stops without a riser. missing: a rival without a time, said next to the line
+    of the rival `beside`. best: the change with the largest gain.
     """
 
     frames: list[Frame]
@@ -96,6 +101,8 @@ class RungsMeta(TypedDict):
     saves: dict[str, str]
     race: str
     others: str
+    missing: str
+    beside: str
     best: str
     problems: list[TimedProblem]
     shown: list[Shown]
@@ -123,7 +130,9 @@ def views(taught: Mapping[str, tuple[str, str]]) -> tuple[list[stage.View], list
         "rungs": _rows(taught),
         "saves": WORDS.table("kinds"),
         "race": WORDS.say("in_race", names),
-        "others": WORDS.say("no_riser", {"stops": _without(taught)}),
+        "others": f"{WORDS.say('order', names)} {WORDS.say('no_riser', {'stops': _without(taught)})}",
+        "missing": WORDS.say("missing", {"missing": _is_missing()}),
+        "beside": FLASH,
         "best": names["largest"]["kernel"],
         "problems": [*problems.values()],
         "shown": [row["shown"] for row in steps],
@@ -142,6 +151,7 @@ def _rows(taught: Mapping[str, tuple[str, str]]) -> list[Rung]:
             "said": RUNGS[name],
             "short": short.get(name, ""),
             "saves": SAVES.get(name, ""),
+            "where": WHERE.get(name, ""),
             "ways": [taught[stop] for stop in STOP_OF.get(name, "").split() if stop in taught],
             "change": [of[name] for of in (before, now) if name in of],
             "group": specs[name].problem_type().dtype,
@@ -153,11 +163,15 @@ def _rows(taught: Mapping[str, tuple[str, str]]) -> list[Rung]:
         "said": "",
         "short": "",
         "saves": "",
+        "where": "",
         "ways": [],
         "change": [],
         "group": "rivals",
     }
-    rivals: list[Rung] = [{**none, "id": id, "said": said, "short": short[id]} for id, said in RIVALS.items()]
+    rate = f"{_limit_tflops():.0f}"
+    rivals: list[Rung] = [
+        {**none, "id": id, "said": said.replace("{tflops}", rate), "short": short[id]} for id, said in RIVALS.items()
+    ]
     return [*sorted(ours, key=lambda one: one["group"], reverse=True), *rivals]  # 32 bits first
 
 
@@ -176,10 +190,13 @@ def _more(problems: Mapping[str, TimedProblem], taught: Mapping[str, tuple[str, 
     us = _of_padding()
     queued, padded = (us.get((TILES, pad), 0.0) / us.get((ONE_PASS, pad), 1.0) for pad in (0, 4))
     race = problems[f"main {RACE}"]["us"] if f"main {RACE}" in problems else {}
+    held = next((one["held"] for one in raced()[0] if one["tokens"] == RACE and not one["causal"]), None)
+    less = held[0] / held[1] if held else 0.0
     torch = race[UNFUSED_16] / race[FLASH] if {UNFUSED_16, FLASH} <= race.keys() else 0.0
     sizes = stage.sizes_said({name: PADDING[name] for name in ("num_heads", "head_dim")})
     stop = taught.get("as_written", ("",))[0].partition(" ")[0]
-    return {"at_work": work, "queued": queued, "no_queue": padded, "race": torch, "sizes": sizes, "stop": stop}
+    more: Row = {"race": torch, "held": less, "sizes": sizes, "stop": stop}
+    return {"at_work": work, "queued": queued, "no_queue": padded, **more}
 
 
 def _steps(problems: Mapping[str, TimedProblem]) -> list[Row]:
@@ -266,6 +283,12 @@ def _of_padding() -> dict[tuple[str, int], float]:
         if all(len(us) == 1 for us in found.values()):
             return {of: float(us.iloc[0]) for of, us in found.items()}
     return {}
+
+
+def _is_missing() -> bool:
+    """Whether the recordings have no time of a rival that readers will look for."""
+    made = [table for table, _ in tables.recorded(bench.KIND).values()]
+    return not any((table.status.isin(tables.TIMED) & (table.name == MISSING)).any() for table in made)
 
 
 def _limit_tflops() -> float:

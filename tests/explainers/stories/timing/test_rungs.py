@@ -146,7 +146,7 @@ def test_the_end_gives_each_change_to_one_pile_and_their_factors_multiply_to_the
     numbers = {said.split()[0] for said, _ in taught.values()}
     with_riser = {title.split()[0] for row in rows.values() for title, _ in row["ways"]}
     without = ", ".join(sorted(numbers - with_riser - {"12"}, key=int)[:-1])
-    assert own.meta["others"].startswith(f"Stops {without} and 11 ")
+    assert f"From tensor on, inputs have 16 bits, not 32. Stops {without} and 11 " in own.meta["others"]
 
 
 def test_the_end_says_that_the_same_change_gains_more_without_the_queue_and_in_the_race():
@@ -162,7 +162,22 @@ def test_the_end_says_that_the_same_change_gains_more_without_the_queue_and_in_t
     assert queued < padded and f"× {queued:.2f} while" in said and f"× {padded:.2f} with padded" in said
     race = problem("main 8192")["us"]
     race = race["unfused float16"] / race["sdpa_flash float16"]
-    assert padded < race and f"× {race:.1f}." in in_race and "stop 1," in in_race
+    assert padded < race and f": {race:.1f} times faster" in in_race and "stop 1," in in_race
+    part = table.query("seq_len == 8192 and num_heads == 16 and head_dim == 128 and batch == 4 and causal == False")
+    held = part[(part.dtype == "float16") & (part.num_kv_heads == 16)].drop_duplicates("name", keep="last")
+    held = held.set_index("name").peak_bytes
+    assert f"{held['unfused'] / held['sdpa_flash']:.0f} times less memory held" in in_race
+
+
+def test_a_rival_without_a_time_and_the_memory_of_trips_are_named():
+    meta = made()[0].meta
+    assert meta["missing"] == "FlashAttention-3: not recorded here" and meta["beside"] in problem("main 4096")["us"]
+    table, _ = bench.recorded()["NVIDIA H200"]
+    assert not (table.status.isin(tables.TIMED) & (table.name == rungs.MISSING)).any()
+    assert {row["id"]: row["where"] for row in meta["rungs"] if row["where"]} == {
+        "05_register_tiles": "to shared memory"
+    }
+    assert next(row["said"] for row in meta["rungs"] if row["id"] == "limit") == "torch matmul, 761 TFLOP/s"
 
 
 def test_the_limit_says_how_it_was_measured_and_the_times_at_work():
