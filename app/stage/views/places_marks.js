@@ -176,18 +176,18 @@ function addChip(made, at, { sms, said }, paint) {
   const { em, from, narrow, row, side, width } = at,
     rows = narrow ? 11 : 6,
     columns = Math.ceil(sms / rows),
-    pitch = narrow ? 0.5 * em : 0.75 * em,
     x = from + 0.9 * em,
     top = (at.levels - 1) * row,
     room = at.rowY(at.levels - 1) - 1.4 * em - top, // above the way to device memory
+    pitch = Math.min(narrow ? 0.5 * em : 0.75 * em, (room - 0.5 * em) / rows),
     tall = sms ? rows * pitch : 0,
     y = top + Math.max(0.5 * em, (room - tall) / 2),
     beside = x + (sms ? columns * pitch + 1.2 * em : 0);
   for (let n = 0; n < sms; n++)
-    made.rect(`sm ${n}`, [x + Math.floor(n / rows) * pitch, y + (n % rows) * pitch, pitch - 2, pitch - 2], {
+    made.rect(`sm ${n}`, [x + Math.floor(n / rows) * pitch, y + (n % rows) * pitch, 0.8 * pitch, 0.8 * pitch], {
       fill: n ? paint.border : paint.primary,
     });
-  const lines = narrow ? said.flatMap(text => wrapped(text, 4)) : said;
+  const lines = narrow ? said.slice(0, room < 6.4 * em ? 1 : 2).flatMap(text => wrapped(text, 4)) : said;
   lines.forEach((text, n) =>
     made.text(`chip is ${n}`, [beside, y + 1.1 * em + n * 1.6 * em, width - side - beside], text, {
       bold: text === lines[0],
