@@ -368,7 +368,10 @@ def test_the_start_page_moves_by_itself_says_where_from_and_can_be_paused(visit)
     paused = step_of(page)
     page.wait_for_timeout(3000)  # longer than a step
     assert step_of(page) == paused and page.locator(".wg .start .sentence").inner_text()
+    page.locator(".wg .start summary").click()
     page.wait_for_selector(".wg .start .rungs [data-rung]", timeout=60_000)
+    assert page.locator(".wg .start h1").inner_text() == "The same answer, with fewer trips to memory."
+    assert "GB of memory" in page.locator(".wg .start .result").inner_text()
     assert page.locator(".wg .start .cards a").count() == len(STOPS)
 
 

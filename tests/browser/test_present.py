@@ -86,7 +86,7 @@ def test_the_keys_are_listed_alike_in_the_dialog_on_the_start_page_and_in_the_re
         r"^\| (.+?) \| (.+?) \|$", (ROOT / "app" / "README.md").read_text().partition("| key |")[2], re.M
     )
     assert listed == [list(row) for row in table[: len(listed) + 1] if row[0] != "---"][: len(listed)]
-    start = visit("/?backend=cpu", wait=".wg .start .keys")
+    start = visit("/?backend=cpu", wait=".wg .start summary")
     assert start.evaluate(LISTED, ".wg .start") == listed
 
 

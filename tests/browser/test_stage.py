@@ -230,7 +230,7 @@ def axe(page, where=None, rules=RULES):
 @pytest.mark.parametrize("theme", ["light", pytest.param("dark", marks=pytest.mark.slow)])
 def test_the_start_page_shifts_nothing_scrolls_by_itself_and_axe_finds_nothing(visit, theme):
     page = visit("/", wait=".wg .start [data-alive]", script=WATCH, color_scheme=theme)
-    page.wait_for_selector(".wg .start .rungs [data-rung]", timeout=60_000)
+    page.wait_for_selector(".wg .start .rungs [data-rung]", state="attached", timeout=60_000)
     page.locator(".wg .start [data-action=play]").click()
     shifts = page.evaluate("shifts")
     assert sum(shift["value"] for shift in shifts) < 0.1, "\n".join(f"{s['value']:.4f} {s['from']}" for s in shifts)

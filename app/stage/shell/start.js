@@ -18,7 +18,8 @@ export function makeStart(app) {
     { stops } = course,
     [firstStop] = stops;
   const host = element('div', { class: 'view', 'data-view': 'race' });
-  const sentence = element('h1', { class: 'sentence', 'aria-live': 'polite' }),
+  const sentence = element('p', { class: 'sentence', 'aria-live': 'polite' }), // of the motion
+    result = element('span', { class: 'result' }),
     from = element('p', { class: 'from' });
   const toggle = button('Pause', () => play(!playing), {
     'data-action': 'play',
@@ -46,29 +47,16 @@ export function makeStart(app) {
       element(
         'p',
         {},
-        `Attention on a GPU, one step at a time: real kernels, ${stops.length} stops, ${inMinutes(course.minutes)}. ` +
-          'How do we get the same answer with fewer trips to memory?',
+        `See how attention becomes fast on a GPU: real kernels, ${stops.length} stops, ${inMinutes(course.minutes)}.`,
       ),
+      element('h1', {}, 'The same answer, with fewer trips to memory.'),
       sentence,
       element('div', { class: 'moving' }, host),
-      element('p', { class: 'go' }, toggle, begin),
+      element('p', { class: 'go' }, begin, toggle, result),
       from,
     ),
-    element('section', {}, element('h2', {}, 'The course'), cards),
     minute(),
-    element(
-      'section',
-      {},
-      element('h2', {}, 'One idea at a time'),
-      element(
-        'p',
-        {},
-        'The same attention, written again and again. Each kernel says what it changes. ' +
-          'Its build can change, too: compare the sizes in the last line. Here FlashAttention gains little time, ' +
-          'because its lanes queue in the banks of shared memory. The stop Banks ends that queue.',
-      ),
-      ladder,
-    ),
+    element('section', {}, element('h2', {}, 'The course'), cards),
     element(
       'section',
       {},
@@ -82,10 +70,28 @@ export function makeStart(app) {
       app.sequences.talks,
     ),
     element(
-      'section',
-      { class: 'columns' },
-      element('div', {}, element('h2', {}, 'Where kernels run here'), where),
-      element('div', {}, element('h2', {}, 'Keys'), keyList()),
+      'details',
+      {},
+      element('summary', {}, element('h2', {}, 'For developers: the ladder of kernels, places to run, keys')),
+      element(
+        'section',
+        {},
+        element('h2', {}, 'One idea at a time'),
+        element(
+          'p',
+          {},
+          'The same attention, written again and again. Each kernel says what it changes. ' +
+            'Its build can change, too: compare the sizes in the last line. Here FlashAttention gains little time, ' +
+            'because its lanes queue in the banks of shared memory. The stop Banks ends that queue.',
+        ),
+        ladder,
+      ),
+      element(
+        'section',
+        { class: 'columns' },
+        element('div', {}, element('h2', {}, 'Where kernels run here'), where),
+        element('div', {}, element('h2', {}, 'Keys'), keyList()),
+      ),
     ),
   );
   /** @type {{unmount: () => void} | null} */ let view = null;
@@ -161,6 +167,7 @@ export function makeStart(app) {
     view = module.default(host, picture, { ...stage.context(content), change() {} });
     clock.set(still.matches ? clock.count - 1 : 0, 'jump');
     host.dataset.alive = provenance?.label ?? '';
+    result.replaceChildren(...resultOf(picture.meta));
     if (provenance) from.replaceChildren(labelled(provenance.label), ` ${provenance.said}`);
     play(!still.matches);
   };
@@ -247,6 +254,18 @@ export function makeStart(app) {
   }
 }
 
+/** Time and memory of both ways at the longest length of the race. @type {(meta: models.RaceMeta) => any[]} */
+function resultOf({ times, grown, where }) {
+  const found = times.find(({ tokens, causal }) => tokens === grown && !causal),
+    three = (/** @type {number} */ value) => figure(Number(value.toPrecision(3)));
+  if (!found) return [];
+  const [before, now] = found.held.map(bytes => three(bytes / 1e9));
+  return [
+    element('b', {}, `${three(found.unfused)} \u2192 ${three(found.flash)} ms`),
+    element('b', {}, `${before} \u2192 ${now} GB of memory`),
+    element('small', {}, `${number(grown)} tokens, ${where}`),
+  ];
+}
 const labelled = (/** @type {string} */ label) =>
   element('b', { class: `label ${label}`, title: PROVENANCE[label] }, LABELS[label]);
 const bytesOf = (/** @type {{read: number, written: number}} */ rung) => rung.read + rung.written;

@@ -16,7 +16,8 @@ export default function (host, { meta }, context) {
     { clock } = context,
     HAND = frames.length - 1,
     DATA = HAND - 1, // the first step with the reader's data
-    RACE = HAND - 2;
+    RACE = HAND - 2,
+    FAR = HAND - 3; // device memory is at its distance
   let size = 0, // a place in sizes
     seen = 0, // the largest one so far
     touched = false,
@@ -62,6 +63,7 @@ export default function (host, { meta }, context) {
         seen,
         l2: meta.l2,
         tensors: meta.tensors,
+        chip: step < FAR ? meta.chip : null,
         ruled: step >= levels[levels.length - 1].now,
       },
       known: levels.map(({ now, cycles }, n) => now < step || (now === step && !(moves(n) && since() < cycles))),
@@ -79,7 +81,7 @@ export default function (host, { meta }, context) {
     slider.value = size;
     slider.setAttribute('aria-valuetext', `${sizes[size].size} of data: ${sizes[size].wait}`);
     controls.toggleAttribute('inert', clock.step < DATA);
-    from.textContent = clock.step < DATA - 2 ? meta.recorded : `${meta.recorded} ${meta.scaled}`;
+    from.textContent = [meta.recorded, ...(clock.step < FAR ? [] : [meta.scaled]), meta.ring].join(' ');
   }
   function change(/** @type {number} */ to) {
     if (clock.step !== HAND) clock.set(HAND, 'jump');

@@ -24,7 +24,20 @@ export function placesLayout({ width, height, em }, levels) {
     floor = tall - axis,
     scale = (width - side - 2 - from) / far.cycles;
   return {
-    ...{ width, height: tall, em, big, narrow, row, from, floor, side, scale, area: side / Math.sqrt(far.bytes) },
+    ...{
+      levels: levels.length,
+      width,
+      height: tall,
+      em,
+      big,
+      narrow,
+      row,
+      from,
+      floor,
+      side,
+      scale,
+      area: side / Math.sqrt(far.bytes),
+    },
     below: { y: floor - side, h: side }, // left of the square of device memory
     x: (/** @type {number} */ cycles) => from + cycles * scale,
     rowY: (/** @type {number} */ n) => (n < levels.length - 1 ? (n + 0.5) * row : floor - side / 2),
@@ -44,6 +57,7 @@ export function placesLayout({ width, height, em }, levels) {
  * @property {number} seen the largest amount so far
  * @property {memory_hierarchy.Ended} l2
  * @property {memory_hierarchy.Tensors} tensors
+ * @property {memory_hierarchy.Processors | null} chip null once device memory is at its distance
  * @property {number | null} sent the way before the number of this data, in cycles
  * @property {boolean} ruled whether the axis is there
  */
@@ -74,6 +88,7 @@ export function placesMarks(at, now, paint) {
   made.rect('thread', [0, 0, from, floor], { fill: paint.panel, stroke: paint.border });
   if (now.size >= 0) addSizes(made, at, now, paint);
   now.levels.forEach((level, n) => addLevel(made, at, now, level, n, paint));
+  if (now.chip) addChip(made, at, now.chip, paint);
   if (narrow) made.add('thread is', 'upright', [from / 2, floor / 2, 0, 0], { text: 'thread', size: em, bold: true });
   else made.text('thread is', [from / 2, 1.4 * em], 'thread', { bold: true, align: 'center' });
   return made.list;
@@ -153,6 +168,31 @@ function addLevel(made, at, now, level, n, paint) {
   for (const y of [high, low])
     made.add(`shares ${y}`, 'line', [right - 0.5 * em, y, 0.5 * em, 0], { stroke: paint.text, width: 1.5 });
   made.text('shares', [right + 0.6 * em, (high + low) / 2 + 0.35 * em, at.width - right - em], shares, { bold: true });
+}
+
+/** The SMs of the chip, one of them lit. @type {(made: Marks, at: Layout, chip: memory_hierarchy.Processors, paint: Paint)
+ *  => void} */
+function addChip(made, at, { sms, said }, paint) {
+  const { em, from, narrow, row, side, width } = at,
+    rows = narrow ? 11 : 6,
+    columns = Math.ceil(sms / rows),
+    x = from + 0.9 * em,
+    top = (at.levels - 1) * row,
+    room = at.rowY(at.levels - 1) - 1.4 * em - top, // above the way to device memory
+    pitch = Math.min(narrow ? 0.5 * em : 0.75 * em, (room - 0.5 * em) / rows),
+    tall = sms ? rows * pitch : 0,
+    y = top + Math.max(0.5 * em, (room - tall) / 2),
+    beside = x + (sms ? columns * pitch + 1.2 * em : 0);
+  for (let n = 0; n < sms; n++)
+    made.rect(`sm ${n}`, [x + Math.floor(n / rows) * pitch, y + (n % rows) * pitch, 0.8 * pitch, 0.8 * pitch], {
+      fill: n ? paint.border : paint.primary,
+    });
+  const lines = narrow ? said.slice(0, room < 6.4 * em ? 1 : 2).flatMap(text => wrapped(text, 4)) : said;
+  lines.forEach((text, n) =>
+    made.text(`chip is ${n}`, [beside, y + 1.1 * em + n * 1.6 * em, width - side - beside], text, {
+      bold: text === lines[0],
+    }),
+  );
 }
 
 /** Q, K, V and O in device memory: at its scale, and magnified below. @type {(made: Marks, at: Layout, now: Now, room:

@@ -94,8 +94,11 @@ export default function (host, { meta }, context) {
         place = placeOf(keysRead(chosen.tokens, chosen.height, masks), state.share),
         done = whole * share >= all - 0.5,
         reads = done
-          ? words[rows === '1' ? 'once' : 'again']
-          : fill('row', { row: number(place.row + 1), again: rows }),
+          ? fill(rows === '1' ? 'once' : 'again', { height: chosen.height })
+          : fill('row', {
+              first: number(place.row * chosen.height + 1),
+              last: number(Math.min(chosen.tokens, (place.row + 1) * chosen.height)),
+            }),
         time = ms ? `${three(ms)} ms` : '';
       return {
         ...{ bytes, all, held: stages.length > 1 ? kept.store : kept.keep },
@@ -124,7 +127,9 @@ export default function (host, { meta }, context) {
   /** The recorded figures of a length, one group for each quantity. */
   function groups(/** @type {models.Raced} */ found) {
     const { store, keep } = traffic(found.tokens, meta.height, found.causal, job),
-      square = total([store[0].filter(([tensor]) => tensor === 'S')]);
+      square = total([store[0].filter(([tensor]) => tensor === 'S')]),
+      repeats = [store, keep].map(stages => again(stages, sumOf(held(found.tokens, job).keep) / 4)),
+      once = [store, keep].map((stages, n) => total(stages) * (1 - repeats[n])); // without the repeats
     const group = (
       /** @type {string} */ title,
       /** @type {string} */ from,
@@ -140,14 +145,20 @@ export default function (host, { meta }, context) {
       })),
     });
     return [
-      group(
-        words.bytes,
-        words.bytes_from,
-        [total(store), total(keep)],
-        amount,
-        'fewer',
-        [store, keep].map(stages => ({ again: again(stages, sumOf(held(found.tokens, job).keep) / 4) })),
-      ),
+      {
+        ...group(
+          words.bytes,
+          words.bytes_from,
+          [total(store), total(keep)],
+          amount,
+          'fewer',
+          repeats.map(again => ({ again })),
+        ),
+        notes: [
+          fill('solid', { ratio: (once[0] / once[1]).toFixed(0) }),
+          fill('solid_from', { before: amount(once[0]), now: amount(once[1]) }),
+        ],
+      },
       group(
         words.time,
         `${meta.where}, ${words.bits}`,

@@ -10,7 +10,8 @@ const GAP = 4; // between the strips
 const SHARED = ['K', 'V', 'Q', 'O']; // what both ways move
 const ORDER = ['S', 'P', ...SHARED];
 const NAMES = ['Store the square', 'Keep one tile'];
-const AGAIN = 0.55; // of the background over what is read again
+const AGAIN = 0.55; // of white over what is read again: pale in both themes
+const INK = '#222'; // of a letter on it
 const PALE = 0.16; // of what is not made yet
 // The trips between memory and chip, each in its place: [tensor, to memory, stage of the way that stores, of the other].
 // Where a way has none, its place stays empty.
@@ -258,12 +259,12 @@ function addBar(made, at, now, side, n, paint) {
     });
     if (again)
       made.rect(`part ${n} ${tensor} again`, [x + w - again, y, again, bar.h], {
-        fill: paint.background,
+        fill: '#fff',
         alpha: AGAIN,
       });
     if (w > 1.4 * em)
       made.text(`part ${n} ${tensor} is`, [x + w / 2, y + bar.h / 2 + 0.36 * em], long, {
-        ...{ bold: true, align: 'center', fill: again > 0.6 * w ? paint.text : '#fff' },
+        ...{ bold: true, align: 'center', fill: again > 0.6 * w ? INK : '#fff' },
       });
     x += w;
   }
@@ -445,7 +446,8 @@ function wrapped(texts, most) {
 /**
  * The recorded figures: for each quantity a bar of each way.
  * @param {Layout} at
- * @param {{title: string, from: string, bars: Bar[], end: string}[]} groups end: what the right one gains
+ * @param {{title: string, from: string, bars: Bar[], end: string, notes?: string[]}[]} groups end: what the right one
+ *   gains. notes: right of its bar, the first one large
  * @param {Paint} paint
  */
 export function figureMarks(at, groups, paint) {
@@ -455,7 +457,7 @@ export function figureMarks(at, groups, paint) {
     thick = Math.min(3.6 * em, (tall - 4.4 * em) / (narrow ? 3.4 : 2.3)),
     from = narrow ? 0 : 13 * em,
     most = width - from - (narrow ? 0 : 9 * em);
-  groups.forEach(({ title, from: source, bars, end }, n) => {
+  groups.forEach(({ title, from: source, bars, end, notes = [] }, n) => {
     const top = n * tall + 0.6 * em;
     made.text(`group ${n}`, [0, top + big], title, { bold: true, size: 1.15 * big });
     made.text(`end ${n}`, [width, top + big], end, { bold: true, size: 1.15 * big, align: 'right' });
@@ -476,7 +478,7 @@ export function figureMarks(at, groups, paint) {
       });
       if (bar.again)
         made.rect(`bar ${n} ${row} again`, [from + (1 - bar.again) * long, up, bar.again * long, thick], {
-          ...{ fill: paint.background, alpha: AGAIN },
+          ...{ fill: '#fff', alpha: AGAIN },
         });
       let x = from;
       for (const [tensor, share] of bar.parts ?? []) {
@@ -487,6 +489,17 @@ export function figureMarks(at, groups, paint) {
           });
         x += share * long;
       }
+      if (row)
+        notes.forEach((note, line) =>
+          made.text(
+            `note ${n} ${line}`,
+            [width, up + (line ? 0.5 * thick + 1.1 * em : 0.45 * thick)],
+            narrow ? note.replace(/.*, /, '') : note,
+            {
+              ...{ align: 'right', bold: !line, size: line ? smallText(em) : narrow ? em : big },
+            },
+          ),
+        );
       made.text(`bar ${n} ${row} is`, narrow ? [width, base] : [from + long + 0.6 * em, base], bar.value, {
         bold: true,
         size: narrow ? em : big,
@@ -650,18 +663,25 @@ export const RACE_KINDS = {
       return;
     }
     if (causal) masked(g, x, y, size, light, 0.6 * em);
-    const large = Math.min(0.24 * size, 6 * em),
-      off = cell > 0.3 * size ? 0.75 : cell ? 0.625 : 0.5, // in a cell
+    const inCell = cell > 3.4 * em && !causal, // else the cells end around the letter
+      large = Math.min(inCell ? 0.5 * cell : 0.24 * size, 6 * em),
+      named = inCell ? Math.min(1.1 * em, cell / (0.6 * text.length)) : 1.1 * em,
+      off = cell > 0.3 * size ? 0.75 : inCell ? (Math.floor(size / cell / 2) + 0.5) / (size / cell) : 0.5,
       across = (causal ? 0.3 : off) * size,
       down = (causal ? 0.72 : off) * size;
     if (size < 3 * em || (rows < down + 2 * em && rows < size)) return;
     g.fillStyle = '#fff';
     g.textAlign = 'center';
     g.font = `600 ${large}px ${paint.font}`;
-    g.fillText(tensor, x + across, y + down);
-    g.font = `600 ${1.1 * em}px ${paint.font}`;
-    const fits = g.measureText(text).width < size - em && !causal && !cell;
-    g.fillText(fits ? text : text.split(':')[0], x + across, y + down + 1.5 * em, size - 4);
+    const middle = inCell ? 0.1 * cell : 0; // the name is in the cell, too
+    if (cell && !inCell) {
+      g.fillStyle = fill;
+      g.fillRect(x + across - 2.4 * em, y + down - 0.9 * large, 4.8 * em, 0.9 * large + 2 * em);
+      g.fillStyle = '#fff';
+    }
+    g.fillText(tensor, x + across, y + down + middle);
+    g.font = `600 ${named}px ${paint.font}`;
+    g.fillText(text, x + across, y + down + middle + (inCell ? 1.15 * named : 1.5 * em), size - 4);
   },
   chip(g, { rect: [x, y, w, h], fill, light, em }) {
     g.fillStyle = fill;

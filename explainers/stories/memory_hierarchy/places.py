@@ -40,16 +40,20 @@ HUES = ("grey", "green", "sky", "blue", "purple")  # of the registers and of the
 class Chip(NamedTuple):
     """Bytes of a GPU: the shared memory of an SM and L2, as CUDA reports them, and device memory, as NVIDIA sells it.
 
-    said: device memory in words.
+    said: device memory in words. sms: its SMs, or 0 if unknown.
     """
 
     shared: int
     l2: int
     memory: float
     said: str
+    sms: int = 0
 
 
-CHIPS = {"H100": Chip(228 * KIB, 50 * MIB, 80e9, "80 GB"), "H200": Chip(228 * KIB, 60 * MIB, 141e9, "141 GB")}
+CHIPS = {
+    "H100": Chip(228 * KIB, 50 * MIB, 80e9, "80 GB", 132),
+    "H200": Chip(228 * KIB, 60 * MIB, 141e9, "141 GB", 132),
+}
 
 
 class Level(TypedDict):
@@ -107,11 +111,19 @@ class Tensors(TypedDict):
     said: str
 
 
+class Processors(TypedDict):
+    """The SMs of the chip. sms: their number, or 0. said: lines about an SM and a cycle."""
+
+    sms: int
+    said: list[str]
+
+
 class PlacesMeta(TypedDict):
     """The fields of the view `places`.
 
     recorded: the source of the waits.
-    scaled: what is to scale, in words.
+    scaled, ring: what is to scale, and what a ring means, in words.
+    chip: the number of SMs, or 0, and the words SM and cycle explained.
     l2: its size, its wait, and words at the end of its size.
     tensors: the contents of device memory.
     """
@@ -121,6 +133,8 @@ class PlacesMeta(TypedDict):
     sizes: list[Size]
     recorded: str
     scaled: str
+    ring: str
+    chip: Processors
     l2: Ended
     tensors: Tensors
 
@@ -141,11 +155,14 @@ def view(measured: Measured, label: str, data: Names, lines: Mapping[str, str]) 
     steps: list[Row] = [{"phase": step, "tile": -1, "lines": lit[step]} for step in STEPS]
     sizes = sizes_of(table)
     levels = levels_of(measured, cycles.to_dict(), ends)
+    sms = next((chip.sms for name, chip in CHIPS.items() if name in measured.device), 0)
     l2 = next(level for level in levels if level["name"] == "L2 cache")
     meta: PlacesMeta = {
         "frames": WORDS.frames(steps, {**data, "least": sizes[0]["size"]}),
         "levels": levels,
         "scaled": WORDS.say("scaled", {}),
+        "ring": WORDS.say("ring", {}),
+        "chip": {"sms": sms, "said": [WORDS.say("sm", {"sms": sms}), WORDS.say("cycle", {})]},
         "l2": {
             "bytes": l2["bytes"],
             "cycles": l2["cycles"],
