@@ -245,7 +245,7 @@ function addOwn(made, { em, lanes, width, right }, panel, length, x, measured, p
       bar => bar.part === 'O' && bar.group === group && bar.start > 0 && bar.end < length && during(panel, bar),
     );
   if (!own) return;
-  const middle = x((own.start + own.end) / 2),
+  const middle = x(own.start) + 2, // before the name of the softmax
     row = lanes.rows[group],
     y = lanes.copy.y + lanes.copy.h / 2,
     ways = [
@@ -500,7 +500,7 @@ function addCycle(made, at, { cycle: [products, exponentials], needs }, measured
   const { em, narrow } = at,
     top = (narrow ? 5.6 : 6) * em,
     bar = 1.7 * em,
-    tall = narrow ? 2 * (bar + 1.9 * em) + 2 * em : 0, // of the bars, below on a phone
+    tall = narrow ? 2 * (bar + 2.3 * em) + 2.4 * em : 0, // of the bars, below on a phone
     rows = products / GRID,
     cell = Math.min((0.6 * at.width) / GRID, (at.head - top - tall - 0.6 * em) / rows),
     far = Math.max(GRID * cell + 2.4 * em, narrow ? 0.72 * at.width : 0), // of the other units
@@ -533,10 +533,10 @@ function addCycle(made, at, { cycle: [products, exponentials], needs }, measured
     y = top + (narrow ? rows : exponentials / 4) * cell + (narrow ? 2.2 : 4) * em,
     wide = Math.min(at.width - left - 4, 26 * em),
     scale = wide / Math.max(needs.products, needs.exponentials);
-  if (y + 2 * (bar + 1.9 * em) > at.head) return;
+  if (y + 2 * (bar + 2.3 * em) > at.head) return;
   /** @type {(id: string, line: number, says: string[], cycles: number, parts: number, fill: string) => void} */
   const need = (id, line, says, cycles, parts, fill) => {
-    const up = y + line * (bar + 2.1 * em),
+    const up = y + 0.7 * em + line * (bar + 2.3 * em),
       part = (cycles * scale) / parts,
       size = 1.1 * em,
       text = says.find(one => measured(one) < wide) ?? says[says.length - 1];
