@@ -239,12 +239,12 @@ function addLonger(made, at, { bars }, { softmax, length }, x, paint) {
 /** An output that runs during the next softmax of its own group, named below the last group: the next trick. @type {(made:
  *  Marks, at: Layout, panel: Panel, length: number, x: (ns: number) => number, measured: (text: string, size?: number) =>
  *  number, paint: Paint) => void} */
-function addOwn(made, { em, lanes, width, right }, panel, length, x, measured, paint) {
+function addOwn(made, { em, narrow, lanes, width, right }, panel, length, x, measured, paint) {
   const group = lanes.rows.length - 1,
     own = panel.bars.find(
       bar => bar.part === 'O' && bar.group === group && bar.start > 0 && bar.end < length && during(panel, bar),
     );
-  if (!own) return;
+  if (!own || narrow) return;
   const middle = x(own.start) + 2, // before the name of the softmax
     row = lanes.rows[group],
     y = lanes.copy.y + lanes.copy.h / 2,
@@ -502,7 +502,7 @@ function addCycle(made, at, { cycle: [products, exponentials], needs }, measured
     bar = 1.7 * em,
     tall = narrow ? 2 * (bar + 2.3 * em) + 2.4 * em : 0, // of the bars, below on a phone
     rows = products / GRID,
-    cell = Math.min((0.6 * at.width) / GRID, (at.head - top - tall - 0.6 * em) / rows),
+    cell = Math.max(0, Math.min((0.6 * at.width) / GRID, (at.head - top - tall - 0.6 * em) / rows)),
     far = Math.max(GRID * cell + 2.4 * em, narrow ? 0.72 * at.width : 0), // of the other units
     number = (/** @type {number} */ one) => one.toLocaleString('en');
   /** @type {(id: string, x: number, title: string, does: string, count: number, columns: number, fill: string) => void} */
@@ -512,6 +512,7 @@ function addCycle(made, at, { cycle: [products, exponentials], needs }, measured
     made.text(`${id} name`, [x, 1.1 * em], title, { bold: true, size: 1.15 * em });
     made.text(`${id} count`, [x, 3.9 * em], number(count), { bold: true, size: (narrow ? 2 : 2.8) * em });
     made.text(`${id} does`, [x, 5.3 * em], does);
+    if (cell < 1) return; // a phone has the numbers
     made.rect(`${id} cycle`, [x, top, ...size], {
       ...{ fill, datum: { part: 'cycle', unit: id }, tip: `${number(count)} in one cycle of an SM` },
     });

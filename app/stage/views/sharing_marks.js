@@ -186,6 +186,7 @@ function panels(made, at, { phase, meta: { heads }, kv, sizes: { held, asked, gr
     wide = (width - 2 - apart * (shown.length - 1)) / shown.length,
     big = (narrow ? 1.3 : 1.8) * em,
     end = height - (narrow ? 1.6 : 2) * em,
+    fresh = { guess: 'own', asks: 'V1', once: 'group' }[phase], // its arrows grow
     comes = { out: GOES, span: WORDS, ease: 'both' };
   shown.forEach(({ id, title, says, has }, n) => {
     const x = 1 + n * (wide + apart),
@@ -193,7 +194,7 @@ function panels(made, at, { phase, meta: { heads }, kv, sizes: { held, asked, gr
       fill = asked ? colourOf(id, paint) : paint.text,
       rect = [x, 1.8 * em, wide, end - big - 4.2 * em];
     made.text(`${id} title`, [x + 2, 1.1 * em], title, { bold: true, size: 1.15 * em, ...comes });
-    readers(made, at, { id, group, rect, named: true, asked }, paint);
+    readers(made, at, { id, group, rect, named: true, asked, fresh: id === fresh }, paint);
     if (asked) made.text(`${id} says`, [x + wide / 2, end - big - 0.3 * em], says, { align: 'center', ...comes });
     made.text(`${id} has ${asked}`, [x + wide / 2, end], asked ? has : '?', {
       ...{ align: 'center', bold: true, size: big, fill, ...comes, datum: { part: 'reads', of: id } },
@@ -219,8 +220,8 @@ const colourOf = (id, paint) => ({ V1: PALETTE.wrong, group: paint.primary })[id
 /** The blocks of one group over its KV heads in memory. An arrow is a KV head that a block asks for. asked: whether the
  *  arrows are known. A small picture has no names, but the L2 cache that all loads go through. */
 /** @type {(made: Marks, at: ReturnType<typeof sharingLayout>, now: {id: string, group: number, rect: number[],
- *   named: boolean, asked: boolean}, paint: Paint) => void} */
-function readers(made, { em, narrow }, { id, group, rect, named, asked }, paint) {
+ *   named: boolean, asked: boolean, fresh: boolean}, paint: Paint) => void} */
+function readers(made, { em, narrow }, { id, group, rect, named, asked, fresh }, paint) {
   const [left, top, wide, high] = rect,
     { own } = PANELS[id],
     key = named ? id : `small ${id}`,
@@ -308,8 +309,8 @@ function readers(made, { em, narrow }, { id, group, rect, named, asked }, paint)
       from = [storeOf(n) + aside, named ? store.y - 1 : cache.y],
       to = [middleOf(n), copy + copyHigh + 2],
       begins = 0.3 + (0.5 * n) / blocks, // one after the other
-      grows = named ? { enter: { grown: 0 }, span: [begins, begins + 0.15] } : {},
-      then = named ? { span: [begins + 0.12, begins + 0.2] } : {};
+      grows = fresh ? { enter: { grown: 0 }, span: [begins, begins + 0.15] } : {},
+      then = fresh ? { span: [begins + 0.12, begins + 0.2] } : {};
     way(`way ${n}`, [from, to], grows);
     column(`copy ${n}`, [middleOf(n) - tile / 2, copy, tile, copyHigh], {
       tip: `block ${n} asks for all of this KV head`,
@@ -352,7 +353,7 @@ function times(made, at, { meta: { bars, heads, problem, words }, group }, paint
       less = `÷ ${short(full / us, 2)}`,
       inside = narrow && us > 0.5 * most,
       fill = kv === heads ? COLOURS.other : colourOf(id, paint);
-    readers(made, at, { id, group, rect: [1, y, sketch, high], named: false, asked: true }, paint);
+    readers(made, at, { id, group, rect: [1, y, sketch, high], named: false, asked: true, fresh: false }, paint);
     made.text(`time ${id} is`, [left, y + 1.1 * em], label, { bold: true, size: (narrow ? 1 : 1.2) * em, ...comes });
     if (full > us)
       made.rect(`time ${id} of`, [left, bar[1], (wide * full) / most, bar[3]], {
