@@ -531,7 +531,7 @@ function addCycle(made, at, { cycle: [products, exponentials], needs }, measured
   );
   unit('other', far, 'Other units', narrow ? 'e^x a cycle' : 'exponentials a cycle', exponentials, 4, COLOURS.P);
   const left = narrow ? 0 : far,
-    y = top + (narrow ? rows : exponentials / 4) * cell + (narrow ? 2.2 : 4) * em,
+    y = top + (narrow ? rows : exponentials / 4) * cell + (narrow ? 1.3 : 4) * em,
     wide = Math.min(at.width - left - 4, 26 * em),
     scale = wide / Math.max(needs.products, needs.exponentials);
   if (y + 2 * (bar + 2.3 * em) > at.head) return;
