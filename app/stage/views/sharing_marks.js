@@ -263,11 +263,10 @@ function readers(made, { em, narrow }, { id, group, rect, named, asked, fresh },
       ...{ ...here, size: small },
     });
   if (!named) {
-    const size = Math.min(small, cache.h);
     made.rect(`${key} cache`, [left, cache.y, wide, cache.h], { ...plain, tip: 'the L2 cache' });
-    if (size > 9)
-      made.text(`${key} cache is`, [left + 0.3 * em, cache.y + cache.h / 2 + 0.36 * size], 'L2', {
-        ...{ ...here, size, bold: true },
+    if (cache.h > 9)
+      made.text(`${key} cache is`, [left + 0.3 * em, cache.y + cache.h / 2 + 0.36 * small], 'L2', {
+        ...{ ...here, size: small, bold: true },
       });
   }
   for (let n = 0; n < blocks; n++) {
