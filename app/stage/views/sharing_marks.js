@@ -252,7 +252,7 @@ function readers(made, { em, narrow }, { id, group, rect, named, asked, fresh },
             ...{ ...label, bold: true, fill: '#fff', ...more },
           });
       }),
-    way = (/** @type {string} */ name, /** @type {number[][]} */ points, /** @type {any} */ more) =>
+    way = (/** @type {string} */ name, /** @type {number[][]} */ points, /** @type {any} */ more = {}) =>
       made.add(`${key} ${name}`, 'way', null, {
         ...{ points, stroke: fill, width: named ? 4 : 2, head: named ? 8 : 4, grown: 1, ...here, ...more },
       }),
