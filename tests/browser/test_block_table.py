@@ -129,7 +129,7 @@ def test_the_contexts_of_the_reader_have_recorded_times(visit):
 
 
 def test_fewer_kv_heads_hold_less_and_ask_for_as_much(visit):
-    page = visit("/block_table?view=heads&backend=cpu&picture=sharing&step=6")
+    page = visit("/block_table?view=heads&backend=cpu&picture=sharing&step=7")
     slider = page.locator(".hands input.wide")
     slider.fill("0")
     expect(headline(page)).to_have_text("32 times as many requests fit. The multiplications stay.")

@@ -11,6 +11,7 @@ export function makeAsk(onAnswer) {
   const node = element('div', { class: 'ask' }),
     said = element('div', { class: 'answer', role: 'status', 'aria-live': 'polite' });
   /** @type {ReturnType<typeof makeOptions> | null} */ let options = null;
+  const more = (/** @type {boolean} */ seen) => (seen ? 'Try once more.' : 'Try once more, or press Show me.');
 
   const field = (/** @type {story.Question} */ { unit, tolerance }) => {
     const input = element('input', {
@@ -69,10 +70,12 @@ export function makeAsk(onAnswer) {
     /** @param {story.Question} question @param {any} guess @param {boolean} seen */
     retry(question, guess, seen) {
       options?.cross(guess, question.reasons?.[guess] ?? '');
-      say('off', [
-        ...(options ? [] : [missed(question, guess)]),
-        ['', seen ? 'Try once more.' : 'Try once more, or press Show me.'],
-      ]);
+      say('off', [...(options ? [] : [missed(question, guess)]), ['', more(seen)]]);
+    },
+    // The reader has stepped since a first wrong guess.
+    /** @param {boolean} seen */
+    step(seen) {
+      if (said.lastChild) said.lastChild.textContent = more(seen);
     },
     // What the run says to a guess, or to Show me (null). right: of the guess, or null.
     /** @param {story.Question} question @param {any} guess @param {boolean | null} right */

@@ -119,7 +119,11 @@ export function makeGuide(app) {
     opening.classList.toggle('known', step > 0);
     if (onward) goAlong();
     if (early !== isEarly()) draw(walked);
-    else if (passed !== isPassed()) [drawLater(), drawTurns()];
+    else if (passed !== isPassed()) {
+      drawLater();
+      drawTurns();
+      if (tries && !told) ask.step(passed);
+    }
     coverStep();
     showFoot();
   });

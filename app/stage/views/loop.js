@@ -6,7 +6,7 @@ import { handView, pull } from '../core/hand.js';
 import { button, element } from '../core/paint.js';
 import { at as along, diff } from '../core/tween.js';
 import { loopLayout, loopMarks } from './loop_marks.js';
-import { period, schedule, SETTLED, settled, share } from './loop_rule.js';
+import { cycles, period, schedule, SETTLED, settled, share } from './loop_rule.js';
 
 const MOVE = 1100; // ms of a step
 const LONGEST = { copy: 3000, softmax: 2000 }; // ns
@@ -18,6 +18,8 @@ export default function (host, { meta }, context) {
   const { frames, words: texts, run } = meta,
     { clock } = context,
     { product, groups } = meta,
+    needs = cycles(meta.tile, meta.cycle),
+    least = Math.round((2 * product * needs.exponentials) / needs.products), // ns of a softmax: of its exponentials
     start = { copy: meta.copy, softmax: meta.softmax };
   let asked = { ...start },
     touched = false,
@@ -82,7 +84,7 @@ export default function (host, { meta }, context) {
     shown = loopMarks(
       place(now),
       {
-        ...{ panels: now, length: length(), cycle: meta.cycle, handles: handles() },
+        ...{ panels: now, length: length(), cycle: meta.cycle, needs, handles: handles() },
         tile: thing?.tile === undefined ? null : thing,
         ...{ softmax: start.softmax, least: meta.least },
       },
@@ -99,6 +101,7 @@ export default function (host, { meta }, context) {
     const times = { ...asked, product, groups },
       bars = schedule('turns', times),
       rest = asked.softmax - 2 * (groups - 1) * product;
+    if (asked.softmax <= least) return filled(texts.floor, { ns: least.toLocaleString('en') });
     if (share(bars, times) > 0.999) return filled(texts.full);
     if (asked.copy > Math.max(2 * groups * product, 2 * product + asked.softmax)) return filled(texts.copy);
     if (rest <= 0) return ''; // of three warpgroups
@@ -127,10 +130,11 @@ export default function (host, { meta }, context) {
     putGrips();
     view.draw();
   }
+  const shortest = (/** @type {string} */ name) => (name === 'copy' ? 50 : least);
   const inputs = /** @type {const} */ (['softmax', 'copy']).map(name => {
     const input = element('input', {
         type: 'range',
-        min: 50,
+        min: shortest(name),
         max: LONGEST[name],
         step: 1,
         'aria-label': `ns of the ${name}`,
@@ -156,7 +160,7 @@ export default function (host, { meta }, context) {
       const [from, held, scale] = [event.clientX, asked[name], nsOfPixel()];
       pull(grip, event, ({ clientX }) => {
         const ns = held + (clientX - from) * scale * (name === 'copy' ? 2 : 1); // a bar has half a copy
-        change({ [name]: Math.max(50, Math.min(LONGEST[name], ns)) });
+        change({ [name]: Math.max(shortest(name), Math.min(LONGEST[name], ns)) });
       });
     };
     grips.append(grip);

@@ -81,6 +81,7 @@ export function loopLayout({ width, height, em }, { units, metered, panels }) {
  * @property {Panel[]} panels
  * @property {number} length ns of the axis
  * @property {number[]} cycle multiply-adds and exponentials of an SM in a cycle
+ * @property {ReturnType<typeof import('./loop_rule.js').cycles>} needs of the key tile
  * @property {{unit: string, tile: number, panel: string} | null} tile under the pointer
  * @property {{x: string, at: number, ns: number}[]} handles moments that the reader can drag, and the length of their piece
  * @property {number} softmax ns of the model
@@ -107,7 +108,7 @@ export function loopMarks(at, now, paint) {
     addLanes(made, at, panel, paint);
     addStrip(made, panel, lanes.tensor, x, now.length, em, paint);
   } else {
-    if (at.head) addCycle(made, at, now.cycle, paint);
+    if (at.head) addCycle(made, at, now, measured, paint);
     made.text('tile', [0, at.title], 'One key tile', { bold: true, size: 1.15 * em });
     made.text('next', [at.width - 4, lanes.copy.y + lanes.copy.h + 1.8 * em], 'then the next key tile ↻', {
       align: 'right',
@@ -117,7 +118,10 @@ export function loopMarks(at, now, paint) {
   for (const bar of panel.bars)
     if (bar.start < now.length && bar.end > 0 && (at.units || bar.group < 1))
       addBar(made, texts, at, now, panel, bar, x, measured, paint);
-  if (panel.recorded) addLonger(made, at, panel, now, x, paint);
+  if (panel.recorded) {
+    addLonger(made, at, panel, now, x, paint);
+    addOwn(made, at, panel, now.length, x, measured, paint);
+  }
   made.list.push(...texts.list);
   if (at.units && panel.id === 'A') addBarrier(made, at, panel, now.length, x, measured, paint);
   if (at.metered) addShare(made, at, panel, panel.recorded ? now.least : '', paint);
@@ -232,6 +236,31 @@ function addLonger(made, at, { bars }, { softmax, length }, x, paint) {
   });
 }
 
+/** An output that runs during the next softmax of its own group, named below the last group: the next trick. @type {(made:
+ *  Marks, at: Layout, panel: Panel, length: number, x: (ns: number) => number, measured: (text: string, size?: number) =>
+ *  number, paint: Paint) => void} */
+function addOwn(made, { em, narrow, lanes, width, right }, panel, length, x, measured, paint) {
+  const group = lanes.rows.length - 1,
+    own = panel.bars.find(
+      bar => bar.part === 'O' && bar.group === group && bar.start > 0 && bar.end < length && during(panel, bar),
+    );
+  if (!own || narrow) return;
+  const middle = x(own.start) + 2, // before the name of the softmax
+    row = lanes.rows[group],
+    y = lanes.copy.y + lanes.copy.h / 2,
+    ways = [
+      'next trick: O of the tile before, during the softmax',
+      'next trick: O during the softmax',
+      'O during the softmax',
+    ],
+    text = ways.find(one => measured(one) < width - right - middle - em) ?? '';
+  if (!text) return;
+  made.add('own to', 'line', [middle, row.y + row.h / 2, 0, y - row.y - row.h / 2], {
+    ...{ ...LATE, enter: { alpha: 0 }, stroke: paint.text, width: 2 },
+  });
+  made.text('own is', [middle + 0.5 * em, y + 0.36 * em], text, { ...LATE, enter: { alpha: 0 }, bold: true });
+}
+
 /** Where the threads of the first schedule wait for both copies. @type {(made: Marks, at: Layout, panel: Panel, length:
  *  number, x: (ns: number) => number, measured: (text: string, size?: number) => number, paint: Paint) => void} */
 function addBarrier(made, { em, lanes }, { bars }, length, x, measured, paint) {
@@ -335,7 +364,7 @@ function addStrip(made, panel, lane, x, length, em, paint) {
     });
     says.forEach((text, line) =>
       made.text(`rest ${n} says ${line}`, [middle, y + (1.45 * (line + 0.5 - says.length / 2) + 0.38) * em], text, {
-        ...{ ...LATE, align: 'center', bold: true, size: 1.1 * em, fill: counted ? PALETTE.wrong : paint.text },
+        ...{ ...LATE, align: 'center', bold: true, size: 1.1 * em },
       }),
     );
   }
@@ -464,13 +493,16 @@ function addAxis(made, at, x, length, paint) {
   }
 }
 
-/** What an SM can do in one cycle: multiply-adds of its tensor cores, and exponentials. A square is one operation. */
-/** @type {(made: Marks, at: Layout, cycle: number[], paint: Paint) => void} */
-function addCycle(made, at, [products, exponentials], paint) {
+/** What an SM can do in one cycle: multiply-adds of its tensor cores, and exponentials. A square is one operation. And the
+ *  cycles that a key tile needs of both. */
+/** @type {(made: Marks, at: Layout, now: Now, measured: (text: string, size?: number) => number, paint: Paint) => void} */
+function addCycle(made, at, { cycle: [products, exponentials], needs }, measured, paint) {
   const { em, narrow } = at,
     top = (narrow ? 5.6 : 6) * em,
+    bar = 1.7 * em,
+    tall = narrow ? 2 * (bar + 2.3 * em) + 2.4 * em : 0, // of the bars, below on a phone
     rows = products / GRID,
-    cell = Math.min((0.66 * at.width) / GRID, (at.head - top - 0.6 * em) / rows),
+    cell = Math.max(0, Math.min((0.6 * at.width) / GRID, (at.head - top - tall - 0.6 * em) / rows)),
     far = Math.max(GRID * cell + 2.4 * em, narrow ? 0.72 * at.width : 0), // of the other units
     number = (/** @type {number} */ one) => one.toLocaleString('en');
   /** @type {(id: string, x: number, title: string, does: string, count: number, columns: number, fill: string) => void} */
@@ -480,6 +512,7 @@ function addCycle(made, at, [products, exponentials], paint) {
     made.text(`${id} name`, [x, 1.1 * em], title, { bold: true, size: 1.15 * em });
     made.text(`${id} count`, [x, 3.9 * em], number(count), { bold: true, size: (narrow ? 2 : 2.8) * em });
     made.text(`${id} does`, [x, 5.3 * em], does);
+    if (cell < 1) return; // a phone has the numbers
     made.rect(`${id} cycle`, [x, top, ...size], {
       ...{ fill, datum: { part: 'cycle', unit: id }, tip: `${number(count)} in one cycle of an SM` },
     });
@@ -497,11 +530,32 @@ function addCycle(made, at, [products, exponentials], paint) {
     paint.primary,
   );
   unit('other', far, 'Other units', narrow ? 'e^x a cycle' : 'exponentials a cycle', exponentials, 4, COLOURS.P);
-  if (narrow) return;
-  const under = top + (exponentials / 4) * cell;
-  made.text('other times', [far, under + 4.4 * em], `${number(products / exponentials)} times`, {
-    bold: true,
-    size: 2 * em,
-  });
-  made.text('other less', [far, under + 6 * em], 'fewer', { size: 1.2 * em });
+  const left = narrow ? 0 : far,
+    y = top + (narrow ? rows : exponentials / 4) * cell + (narrow ? 1.3 : 4) * em,
+    wide = Math.min(at.width - left - 4, 26 * em),
+    scale = wide / Math.max(needs.products, needs.exponentials);
+  if (y + 2 * (bar + 2.3 * em) > at.head) return;
+  /** @type {(id: string, line: number, says: string[], cycles: number, parts: number, fill: string) => void} */
+  const need = (id, line, says, cycles, parts, fill) => {
+    const up = y + 0.7 * em + line * (bar + 2.3 * em),
+      part = (cycles * scale) / parts,
+      size = 1.1 * em,
+      text = says.find(one => measured(one) < wide) ?? says[says.length - 1];
+    made.text(`${id} needs is`, [left, up + 1.1 * em, wide], text);
+    for (let n = 0; n < parts; n++) {
+      const x = left + n * part;
+      made.rect(`${id} needs ${n}`, [x, up + 1.6 * em, part - 2, bar], { fill, tip: `${number(cycles)} cycles` });
+      made.text(
+        `${id} needs ${n} has`,
+        [x + part / 2 - 1, up + 1.6 * em + bar / 2 + 0.36 * size],
+        number(cycles / parts),
+        {
+          ...{ align: 'center', bold: true, size, fill: inkOn(rgb(fill)) },
+        },
+      );
+    }
+  };
+  made.text('needs', [left, y], 'Cycles for this key tile', { bold: true, size: 1.15 * em });
+  need('tensor', 0, ['multiply-adds, two products', 'two products'], needs.products, 2, paint.primary);
+  need('other', 1, ['exponentials'], needs.exponentials, 1, COLOURS.P);
 }

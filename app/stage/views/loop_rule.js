@@ -121,3 +121,12 @@ function inTurns({ copy, product, softmax, groups }) {
   }
   return bars;
 }
+
+/**
+ * The cycles of an SM for a tile of scores, at full speed: for both products, and for the exponentials.
+ * @param {number[]} tile queries, keys, and the numbers of a key
+ * @param {number[]} cycle multiply-adds and exponentials in a cycle
+ */
+export function cycles([rows, keys, dim], [products, exponentials]) {
+  return { products: (2 * rows * keys * dim) / products, exponentials: (rows * keys) / exponentials };
+}

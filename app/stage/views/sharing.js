@@ -6,7 +6,7 @@ import { handView } from '../core/hand.js';
 import { element } from '../core/paint.js';
 import { SHARING_KINDS, sharingLayout, sharingMarks } from './sharing_marks.js';
 
-const CUT = 2000, // ms from a step to the next
+const CUT = 1000, // ms from a step to the next
   CHANGE = 600; // and of a change in the hand
 
 /** @type {Picture<block_table.SharingMeta>} */

@@ -1,7 +1,7 @@
 // The picture of shared KV heads, as marks. A column of memory is one KV head, K over V. The columns of a request are
-// together, so that the room of other requests is seen. Three steps look at one group alone: its blocks without
+// together, so that the room of other requests is seen. The steps after look at one group alone: its blocks without
 // sharing, with sharing, and one block for all. An arrow is a KV head that a block asks for. The last of them has
-// recorded times.
+// recorded times. Between these three pictures, shapes fade in their places, and words come first.
 import { Marks } from '../core/kinds.js';
 import { amount, blend, COLOURS, figure, number, PALETTE, rgb, short } from '../core/paint.js';
 import { bytesOf } from './sharing_rule.js';
@@ -13,10 +13,10 @@ const UNITS = [
   [2 ** 20, 'MiB'],
   [1, 'bytes'],
 ];
-const GOES = [0, 0.08], // what leaves is gone before anything else moves
+const GOES = [0, 0.1], // what leaves is gone before anything else moves
+  WORDS = [0.06, 0.28], // and what is new has its names first
   MOVES = [0.08, 0.5],
-  COMES = [0.55, 0.9], // what takes the free room
-  LAST = [0.9, 1];
+  COMES = [0.5, 0.95]; // what takes the free room
 const TINT = 0.42; // of another request
 
 /** @param {{width: number, height: number, em: number}} size of the pane @param {number} heads
@@ -51,7 +51,7 @@ export function sharingMarks(at, { meta, step, kv, head }, paint) {
     phase = meta.phases[step],
     sizes = bytesOf(meta, kv);
   if (phase === 'times') times(made, at, { meta, group: sizes.group }, paint);
-  else if (phase === 'asks' || phase === 'once') panels(made, at, { phase, meta, kv, sizes }, paint);
+  else if (['guess', 'asks', 'once'].includes(phase)) panels(made, at, { phase, meta, kv, sizes }, paint);
   else memory(made, at, { phase, meta, kv, head, sizes }, paint);
   return made.list;
 }
@@ -63,7 +63,8 @@ function memory(made, at, { phase, meta, kv, head, sizes }, paint) {
   const { em, query, narrow, top, left, foot, heads } = at,
     { group, held } = sizes,
     rows = phase === 'hand' ? savings(meta, sizes) : [],
-    high = at.memoryOf(rows.length > 0),
+    note = meta.notes[phase],
+    high = at.memoryOf(rows.length > 0) - (note ? 1.9 * em : 0),
     room = at.width - left,
     apart = group > 1 ? (narrow ? 3 : 0.6 * em) : 0, // between requests, and between groups of query heads
     block = (room + apart) / group - apart, // a request's share of the memory
@@ -75,7 +76,7 @@ function memory(made, at, { phase, meta, kv, head, sizes }, paint) {
     queryOf = (/** @type {number} */ n) => left + n * step + gap * Math.floor(n / group),
     size = Math.min(em, Math.max(12, 0.6 * step)),
     under = top + high,
-    comes = { out: GOES, span: LAST, ease: 'both' },
+    comes = { out: GOES, span: WORDS, ease: 'both' },
     all = amount(bytesOf(meta, heads).held, UNITS, 3),
     name = (/** @type {string} */ id, /** @type {number} */ y, /** @type {string[]} */ [short, ...long]) =>
       made.text(`${id} row`, [narrow ? 0 : left - 0.8 * em, y + 0.35 * em], narrow ? short : long[0], {
@@ -98,7 +99,7 @@ function memory(made, at, { phase, meta, kv, head, sizes }, paint) {
         [low + pitch - thin, top],
         [low, top],
       ],
-      ...{ fill: blend(rgb(COLOURS.Q), rgb(paint.background), lit), ease: 'both', span: MOVES, out: [0, 0.2] },
+      ...{ fill: blend(rgb(COLOURS.Q), rgb(paint.background), lit), ease: 'both', span: MOVES, out: GOES },
     });
   }
   for (let n = 0; n < heads; n++) {
@@ -125,8 +126,7 @@ function memory(made, at, { phase, meta, kv, head, sizes }, paint) {
         made.rect(`column ${request} ${n * group} ${cache}`, rect, {
           fill: pale ? blend(rgb(COLOURS[cache]), rgb(paint.background), TINT) : COLOURS[cache],
           ...{ datum: { request, store: n, cache }, tip: `${cache} of KV head ${n}, ${of}` },
-          ...{ ease: 'both', out: [0, 0.12], span },
-          enter: { rect: [rect[0], rect[1] + (request ? 0.5 * high : 0), rect[2], rect[3]], alpha: 0 },
+          ...{ ease: 'both', out: GOES, span },
         });
       });
     const mark = [x, under + 0.75 * em, block, 0.25 * em],
@@ -147,6 +147,7 @@ function memory(made, at, { phase, meta, kv, head, sizes }, paint) {
   });
   const each = `${group > 1 ? 'each ' : ''}${number(meta.tokens)} tokens, ${amount(held, UNITS, 3)}`;
   if (!narrow) made.text(`held ${group}`, [at.width, y], each, { align: 'right', ...comes });
+  if (note) made.text(`note ${phase}`, [narrow ? 0 : left, y + 2 * em], note, comes);
   const across = narrow ? 1 : 2, // columns of what is saved, and of what is not
     aside = 2 * em,
     cell = (room + aside) / across - aside;
@@ -185,24 +186,25 @@ function panels(made, at, { phase, meta: { heads }, kv, sizes: { held, asked, gr
     wide = (width - 2 - apart * (shown.length - 1)) / shown.length,
     big = (narrow ? 1.3 : 1.8) * em,
     end = height - (narrow ? 1.6 : 2) * em,
-    comes = { out: GOES, span: LAST, ease: 'both' };
+    fresh = { guess: 'own', asks: 'V1', once: 'group' }[phase], // its arrows grow
+    comes = { out: GOES, span: WORDS, ease: 'both' };
   shown.forEach(({ id, title, says, has }, n) => {
     const x = 1 + n * (wide + apart),
-      fresh = id === 'group' || !last,
-      fill = colourOf(id, paint);
-    made.text(`${phase} ${id} title`, [x + 2, 1.1 * em], title, { bold: true, size: 1.15 * em, ...comes });
-    const rect = [x, 1.8 * em, wide, end - big - 4.2 * em];
-    readers(made, at, { id, group, rect, named: true, fresh, phase }, paint);
-    made.text(`${phase} ${id} says`, [x + wide / 2, end - big - 0.3 * em], says, { align: 'center', ...comes });
-    made.text(`${phase} ${id} has`, [x + wide / 2, end], has, {
+      asked = id !== 'V1' || phase !== 'guess',
+      fill = asked ? colourOf(id, paint) : paint.text,
+      rect = [x, 1.8 * em, wide, end - big - 4.2 * em];
+    made.text(`${id} title`, [x + 2, 1.1 * em], title, { bold: true, size: 1.15 * em, ...comes });
+    readers(made, at, { id, group, rect, named: true, asked, fresh: id === fresh }, paint);
+    if (asked) made.text(`${id} says`, [x + wide / 2, end - big - 0.3 * em], says, { align: 'center', ...comes });
+    made.text(`${id} has ${asked}`, [x + wide / 2, end], asked ? has : '?', {
       ...{ align: 'center', bold: true, size: big, fill, ...comes, datum: { part: 'reads', of: id } },
-      tip: `${title}: ${has}`,
+      tip: asked ? `${title}: ${has}` : title,
     });
   });
   const asks = narrow
     ? `By all ${heads} heads, for a new token`
     : `Asked for by the blocks of all ${heads} query heads, for one new token`;
-  made.text(`${phase} asks`, [width / 2, height - 0.3 * em], asks, { align: 'center', ...comes });
+  made.text('asks', [width / 2, height - 0.3 * em], asks, { align: 'center', ...comes });
 }
 
 /** @type {Record<string, {id: string, blocks: number, own: boolean}>} */
@@ -215,97 +217,109 @@ const PANELS = {
 /** The colour of a panel's arrows and bytes: what asks again is bad. @param {string} id @param {Paint} paint */
 const colourOf = (id, paint) => ({ V1: PALETTE.wrong, group: paint.primary })[id] ?? paint.text;
 
-/** The blocks of one group over its KV heads in memory. An arrow is a KV head that a block asks for. */
+/** The blocks of one group over its KV heads in memory. An arrow is a KV head that a block asks for. asked: whether the
+ *  arrows are known. A small picture has no names, but the L2 cache that all loads go through. */
 /** @type {(made: Marks, at: ReturnType<typeof sharingLayout>, now: {id: string, group: number, rect: number[],
- *   named: boolean, fresh: boolean, phase: string}, paint: Paint) => void} */
-function readers(made, { em, narrow }, { id, group, rect, named, fresh, phase }, paint) {
+ *   named: boolean, asked: boolean, fresh: boolean}, paint: Paint) => void} */
+function readers(made, { em, narrow }, { id, group, rect, named, asked, fresh }, paint) {
   const [left, top, wide, high] = rect,
     { own } = PANELS[id],
+    key = named ? id : `small ${id}`,
     blocks = PANELS[id].blocks || group,
-    first = id === 'V1', // its heads and its KV head come from the picture of the whole memory
     small = Math.max(12, 0.95 * em),
     pitch = wide / group,
     pad = named ? Math.min(0.6 * em, 0.1 * pitch) : 2,
-    box = { y: top, h: (named ? 0.44 : 0.5) * high },
+    box = { y: top, h: 0.44 * high },
     chip = { y: top + (named ? 1.7 * em : pad), w: pitch - 2 * pad - 4, h: named ? 1.9 * em : 0.3 * box.h },
     tile = Math.min(chip.w, (named ? 4 : 2) * em), // width of a KV head
-    copy = chip.y + chip.h + (named ? 0.09 : 0.14) * high,
+    copy = chip.y + chip.h + (named ? 0.09 : 0.1) * high,
     copyHigh = box.y + box.h - pad - copy,
-    store = { y: top + (named ? 0.74 : 0.76) * high, h: (named ? 0.26 : 0.24) * high - 4 },
+    store = { y: top + (named ? 0.74 : 0.83) * high, h: (named ? 0.26 : 0.17) * high - 4 },
+    cache = { y: top + 0.56 * high, h: 0.13 * high },
     centre = left + wide / 2,
     middleOf = (/** @type {number} */ n) => left + ((n + 0.5) * wide) / blocks,
     stores = own ? blocks : 1,
     storeOf = (/** @type {number} */ n) => (own ? middleOf(n) : centre),
     fill = colourOf(id, paint),
-    late = fresh ? [0.5, 0.85] : MOVES,
-    moves = { ease: 'both', out: GOES, span: first ? MOVES : late },
-    whole = { ease: 'both', out: GOES, span: first && phase === 'asks' ? [0.4, 0.55] : late },
+    here = { ease: 'both', out: GOES, span: WORDS },
+    label = { ...here, align: 'center', size: small },
     column = (/** @type {string} */ name, /** @type {number[]} */ [x, y, w, h], /** @type {any} */ more) =>
       ['K', 'V'].forEach((cache, half) => {
         const rect = [x, y + (half * h) / 2, w, h / 2 - (half ? 0 : 1)];
-        made.rect(`${name} ${cache}`, rect, { fill: COLOURS[cache], ...moves, ...more });
+        made.rect(`${key} ${name} ${cache}`, rect, { fill: COLOURS[cache], ...here, ...more });
         if (named && h > 3 * small)
-          made.text(`${phase} ${id} ${name} ${cache} is`, [x + w / 2, rect[1] + rect[3] / 2 + 0.35 * small], cache, {
-            ...{ align: 'center', bold: true, fill: '#fff', size: small, out: GOES, span: LAST },
+          made.text(`${key} ${name} ${cache} is`, [x + w / 2, rect[1] + rect[3] / 2 + 0.35 * small], cache, {
+            ...{ ...label, bold: true, fill: '#fff', ...more },
           });
-      });
-  made.rect(`${id} memory`, [left, store.y - 5, wide, store.h + 10], {
-    ...{ fill: paint.panel, stroke: paint.border, width: 1.5, ...whole },
-  });
+      }),
+    way = (/** @type {string} */ name, /** @type {number[][]} */ points, /** @type {any} */ more = {}) =>
+      made.add(`${key} ${name}`, 'way', null, {
+        ...{ points, stroke: fill, width: named ? 4 : 2, head: named ? 8 : 4, grown: 1, ...here, ...more },
+      }),
+    plain = { fill: paint.panel, stroke: paint.border, width: 1.5, ...here };
+  made.rect(`${key} memory`, [left, store.y - (named ? 5 : 3), wide, store.h + (named ? 10 : 6)], plain);
   if (named && !own)
-    made.text(`${phase} ${id} memory is`, [left + 0.7 * em, store.y + store.h / 2 + 0.35 * em], 'memory', {
-      ...{ size: small, out: GOES, span: LAST },
+    made.text(`${key} memory is`, [left + 0.7 * em, store.y + store.h / 2 + 0.35 * em], 'memory', {
+      ...{ ...here, size: small },
     });
+  if (!named) {
+    made.rect(`${key} cache`, [left, cache.y, wide, cache.h], { ...plain, tip: 'the L2 cache' });
+    if (cache.h > 9)
+      made.text(`${key} cache is`, [left + 0.3 * em, cache.y + cache.h / 2 + 0.36 * small], 'L2', {
+        ...{ ...here, size: small, bold: true },
+      });
+  }
   for (let n = 0; n < blocks; n++) {
     const x = left + (n * wide) / blocks,
       w = wide / blocks;
-    made.rect(`${id} block ${n}`, [x + (n ? 2 : 0), box.y, w - (n ? 2 : 0) - (n < blocks - 1 ? 2 : 0), box.h], {
-      ...{ fill: paint.panel, stroke: paint.border, width: 1.5, ...whole, datum: { part: `${id} block`, block: n } },
+    made.rect(`${key} block ${n}`, [x + (n ? 2 : 0), box.y, w - (n ? 2 : 0) - (n < blocks - 1 ? 2 : 0), box.h], {
+      ...{ ...plain, datum: { part: `${id} block`, block: n } },
       tip: `block ${n} of ${id === 'group' ? 'the group' : 'V1'}`,
     });
     const name = w > 4.2 * em ? `block ${n}` : `${n}`;
-    if (named)
-      made.text(`${phase} ${id} block ${n} is`, [x + w / 2, box.y + 1.2 * em], name, {
-        ...{ align: 'center', size: small, out: GOES, span: LAST },
-      });
+    if (named) made.text(`${key} block ${n} is`, [x + w / 2, box.y + 1.2 * em], name, label);
   }
   for (let n = 0; n < group; n++) {
-    const x = left + (n + 0.5) * pitch;
-    const used = blocks === 1 ? centre : x;
-    made.add(`${id} use ${n}`, 'line', [used, copy, x - used, chip.y + chip.h - copy], {
-      ...{ stroke: paint.text, width: 1.5, ...whole },
-    });
-    made.rect(first ? `query ${n}` : `${id} query ${n}`, [x - chip.w / 2, chip.y, chip.w, chip.h], {
-      ...{ fill: COLOURS.Q, ...moves, tip: `query head ${n}` },
+    const x = left + (n + 0.5) * pitch,
+      used = blocks === 1 ? centre : x;
+    if (asked)
+      made.add(`${key} use ${n}`, 'line', [used, copy, x - used, chip.y + chip.h - copy], {
+        ...{ stroke: paint.text, width: 1.5, ...here },
+      });
+    made.rect(`${key} query ${n}`, [x - chip.w / 2, chip.y, chip.w, chip.h], {
+      ...{ fill: COLOURS.Q, ...here, tip: `query head ${n}` },
     });
     if (named)
-      made.text(`${phase} ${id} query ${n} is`, [x, chip.y + chip.h / 2 + 0.35 * small], narrow ? `${n}` : `Q ${n}`, {
-        ...{ align: 'center', bold: true, fill: '#fff', size: small, out: GOES, span: LAST },
+      made.text(`${key} query ${n} is`, [x, chip.y + chip.h / 2 + 0.35 * small], narrow ? `${n}` : `Q ${n}`, {
+        ...{ ...label, bold: true, fill: '#fff' },
       });
   }
-  for (let n = 0; n < stores; n++)
-    column(first ? `column 0 0` : `${id} store ${n}`, [storeOf(n) - tile / 2, store.y, tile, store.h], {
-      tip: `KV head ${n}, in memory`,
-    });
+  for (let n = 0; n < stores; n++) {
+    column(`store ${n}`, [storeOf(n) - tile / 2, store.y, tile, store.h], { tip: `KV head ${n}, in memory` });
+    if (!named)
+      way(`fill ${n}`, [
+        [storeOf(n), store.y - 3],
+        [storeOf(n), cache.y + cache.h + 1],
+      ]);
+  }
+  if (!asked) return;
   for (let n = 0; n < blocks; n++) {
-    const from = [storeOf(n) + (own || blocks === 1 ? 0 : ((n - (blocks - 1) / 2) * tile) / blocks), store.y - 1],
+    const aside = own || blocks === 1 ? 0 : ((n - (blocks - 1) / 2) * (named ? tile : 2.5 * tile)) / blocks,
+      from = [storeOf(n) + aside, named ? store.y - 1 : cache.y],
       to = [middleOf(n), copy + copyHigh + 2],
-      begins = 0.55 + (0.25 * n) / blocks, // one after the other
-      span = fresh ? [begins, begins + 0.12] : MOVES;
-    made.add(`${id} way ${n}`, 'way', null, {
-      points: [from, to],
-      ...{ stroke: fill, width: named ? 4 : 2, head: named ? 8 : 4, grown: 1, enter: { grown: 0 }, ease: 'both' },
-      ...{ span, out: GOES },
-    });
-    column(`${id} copy ${n}`, [middleOf(n) - tile / 2, copy, tile, copyHigh], {
-      ...{ span: fresh ? [span[1], span[1] + 0.05] : MOVES, tip: `block ${n} asks for all of this KV head` },
+      begins = 0.3 + (0.5 * n) / blocks, // one after the other
+      grows = fresh ? { enter: { grown: 0 }, span: [begins, begins + 0.15] } : {},
+      then = fresh ? { span: [begins + 0.12, begins + 0.2] } : {};
+    way(`way ${n}`, [from, to], grows);
+    column(`copy ${n}`, [middleOf(n) - tile / 2, copy, tile, copyHigh], {
+      tip: `block ${n} asks for all of this KV head`,
     });
     if (!named) continue;
     const [x, y] = [(from[0] + to[0]) / 2, (from[1] + to[1]) / 2],
       r = 0.8 * em;
-    made.add(`${phase} ${id} count ${n}`, 'dot', [x - r, y - r, 2 * r, 2 * r], { fill, out: GOES, span: LAST });
-    made.text(`${phase} ${id} count ${n} is`, [x, y + 0.35 * em], `${n + 1}`, {
-      ...{ align: 'center', bold: true, fill: paint.background, out: GOES, span: LAST },
+    made.add(`${key} count ${n}`, 'dot', [x - r, y - r, 2 * r, 2 * r], { fill, ...here, ...then });
+    made.text(`${key} count ${n} is`, [x, y + 0.35 * em], `${n + 1}`, {
+      ...{ ...here, ...then, align: 'center', bold: true, fill: paint.background },
     });
   }
 }
@@ -326,7 +340,7 @@ function times(made, at, { meta: { bars, heads, problem, words }, group }, paint
     big = (narrow ? 1.15 : 1.7) * em,
     wide = width - left - (narrow ? 0 : 7 * em),
     most = Math.max(...bars.map(({ us }) => us)),
-    comes = { out: GOES, span: LAST, ease: 'both' };
+    comes = { out: GOES, span: WORDS, ease: 'both' };
   bars.forEach(({ grouped, kv, us }, n) => {
     const id = kv === heads ? (grouped ? 'each' : 'own') : grouped ? 'group' : 'V1',
       y = n * (high + apart) + 2,
@@ -338,19 +352,14 @@ function times(made, at, { meta: { bars, heads, problem, words }, group }, paint
       less = `÷ ${short(full / us, 2)}`,
       inside = narrow && us > 0.5 * most,
       fill = kv === heads ? COLOURS.other : colourOf(id, paint);
-    readers(
-      made,
-      at,
-      { id, group, rect: [1, y, sketch, high], named: false, fresh: id === 'each', phase: 'times' },
-      paint,
-    );
+    readers(made, at, { id, group, rect: [1, y, sketch, high], named: false, asked: true, fresh: false }, paint);
     made.text(`time ${id} is`, [left, y + 1.1 * em], label, { bold: true, size: (narrow ? 1 : 1.2) * em, ...comes });
     if (full > us)
       made.rect(`time ${id} of`, [left, bar[1], (wide * full) / most, bar[3]], {
         ...{ fill: paint.panel, stroke: paint.border, dash: [4, 4], ...comes },
       });
     made.rect(`time ${id}`, bar, {
-      ...{ fill, enter: { rect: [left, bar[1], 0, bar[3]] }, ease: 'both', span: [0.55, 0.9], out: GOES },
+      ...{ fill, enter: { rect: [left, bar[1], 0, bar[3]] }, ease: 'both', span: [0.28, 0.8], out: GOES },
       ...{ datum: { part: 'time', of: id }, tip: `${label}: ${time}` },
     });
     made.text(`time ${id} has`, [left + bar[2] + (inside ? -0.6 : 0.6) * em, line], time, {
@@ -388,7 +397,7 @@ function savings({ heads, words, ...model }, { held, asked, products }) {
 function saved(made, { em, narrow, line }, { id, said, value, of }, [left, top, wide], paint) {
   const bar = { y: top + 1.5 * em, h: line - (narrow ? 1.9 : 2.2) * em },
     less = of / value,
-    comes = { out: GOES, span: LAST, ease: 'both' };
+    comes = { out: GOES, span: WORDS, ease: 'both' };
   made.text(`${id} is`, [left, top + 1.1 * em], said, { bold: true, ...comes });
   made.rect(`${id} of`, [left, bar.y, wide, bar.h], { fill: paint.panel, stroke: paint.border, ...comes });
   made.rect(`${id} bar`, [left, bar.y, Math.max(2, (wide * value) / of), bar.h], {

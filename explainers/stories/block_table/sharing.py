@@ -10,14 +10,15 @@ from functools import cache
 from typing import Any, TypedDict
 
 from explainers.stories.block_table.paging import WORDS
-from explainers.story import stage
+from explainers.story import glossary, stage
 from explainers.story.frames import Frame
 from explainers.story.words import Names, Row
 from kernels.core.remembered import of_recordings
 from kernels.recordings import tables
 
-PHASES = ("own", "shared", "asks", "once", "times", "hand")  # "times" only with recordings
-GROUPS = 4  # query heads of a KV head in the question
+# guess: what V1 asks for is not drawn yet. times: only with recordings
+PHASES = ("own", "shared", "guess", "asks", "once", "times", "hand")
+GROUPS = 4  # query heads of a KV head in the question, and in the model
 # Llama 3 8B, with two bytes for a number. Source: its published config.json
 MODEL = {"layers": 32, "heads": 32, "dim": 128, "item": 2}
 TOKENS = 2048
@@ -49,6 +50,7 @@ class SharingMeta(TypedDict):
         without recordings.
     provenances: the source of each step.
     words: the sentences under a hand. {name} stands for a value.
+    notes: a line under the memory: phase -> text.
     """
 
     frames: list[Frame]
@@ -66,6 +68,7 @@ class SharingMeta(TypedDict):
     problem: str
     provenances: list[dict[str, str]]
     words: dict[str, str]
+    notes: dict[str, str]
 
 
 def view() -> stage.View:
@@ -82,6 +85,8 @@ def view() -> stage.View:
     shared = heads // GROUPS
     names = {"view": "sharing", "heads": heads, "shared": shared, "group": GROUPS}
     names |= {"gain": _gain(grouped), "v1_gain": _gain(v1)}
+    asked = 2 * MODEL["layers"] * heads * MODEL["dim"] * MODEL["item"] * TOKENS  # bytes of K and V, by all query heads
+    names |= {"asked": glossary.amount(asked, glossary.BINARY)}
     meta: SharingMeta = {
         "frames": WORDS.frames([{"phase": phase, "tile": -1} for phase in phases], names),
         "layers": MODEL["layers"],
@@ -91,13 +96,14 @@ def view() -> stage.View:
         "tokens": TOKENS,
         "kv": [heads, *[shared] * (len(phases) - 1)],
         "choices": [2**n for n in range(heads.bit_length())],
-        "source": WORDS.say("sharing_source", {**MODEL, "tokens": TOKENS}),
+        "source": WORDS.say("sharing_source", MODEL),
         "phases": phases,
         "bars": bars,
         "times": WORDS.say("sharing_times", {**grouped, "v1": v1}) if grouped else "",
         "problem": WORDS.say("sharing_problem", grouped) if grouped else "",
         "provenances": [],
         "words": WORDS.table("sharing"),
+        "notes": {phase: WORDS.say(f"sharing_{phase}", names) for phase in ("own", "shared")},
     }
     modelled = {"label": "modelled", "said": meta["source"]}
     times = {"label": "recorded", "said": meta["times"]}

@@ -51,6 +51,7 @@ class LoopMeta(TypedDict):
 
     copy, product, softmax: whole ns of a key tile's pieces. groups: warpgroups that compute.
     cycle: multiply-adds of the tensor cores of an SM in a cycle, and its exponentials.
+    tile: queries and keys of a tile of scores, and the numbers of a key.
     run: bars in ns from the left edge. source: of the run. share: of the block's time with work for the tensor cores.
     provenances: the source of each step. None: the page's, the run.
     rule: the sentence on the model. least: what counts as work in the run.
@@ -63,6 +64,7 @@ class LoopMeta(TypedDict):
     softmax: float
     groups: int
     cycle: list[int]
+    tile: list[int]
     run: list[LoopBar]
     source: str
     share: float
@@ -99,6 +101,7 @@ def views(story: BlockStory) -> list[stage.View]:
         "product": product,
         "softmax": softmax,
         "groups": model.groups,
+        "tile": [int(request.value_of("query_rows") or 0), keys, request.problem.head_dim],
         "cycle": [int(pipeline_bars.TENSOR_FLOPS["wgmma"]) // 2, EXPONENTIALS],
         "run": run(story, model.product),
         "source": WORDS.say("source", names),

@@ -128,9 +128,9 @@ def test_each_headline_is_short_and_the_sizes_are_said():
         (grouped, kv, of["us"][kv]) for grouped, of in ((False, v1), (True, timed)) for kv in (32, 8)
     ]
     assert meta["phases"] == list(sharing.PHASES) and timed["date"] in meta["times"]
-    assert [of["label"] for of in meta["provenances"]] == [*["modelled"] * 4, "recorded", "modelled"]
+    assert [of["label"] for of in meta["provenances"]] == [*["modelled"] * 5, "recorded", "modelled"]
     assert f"{timed['contexts']} contexts of {timed['tokens']:,} tokens" in meta["problem"]
-    assert [meta["heads"] // kv for kv in meta["kv"]] == [1, 4, 4, 4, 4, 4] and "Llama 3 8B" in meta["source"]
+    assert [meta["heads"] // kv for kv in meta["kv"]] == [1, 4, 4, 4, 4, 4, 4] and "Llama 3 8B" in meta["source"]
     assert all(len(frame["head"].split()) <= 12 for frame in meta["frames"])
     (rule,) = applied("bytesOf", [[{key: meta[key] for key in ("layers", "heads", "dim", "item", "tokens")}, 8]])
     assert rule["held"] == 256 * 2**20 and rule["asked"] == 2**30
