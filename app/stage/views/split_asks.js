@@ -1,6 +1,6 @@
-// The time of one SM, as marks: its blocks ask for keys, wait, and get them through its share of the pipe. V1 asks for all
-// keys before it asks for values. A chart below has the rate of all SMs for each number of blocks. The rule is that of
-// split_rule.js.
+// The time of one SM, as marks: its blocks ask for keys, wait, and get them through its share of the pipe. V1 asks for
+// all keys before it asks for values. A chart below has the rate of all SMs for each number of blocks. The rule is that
+// of split_rule.js.
 import { blend, COLOURS, number, PALETTE, rgb, short } from '../core/paint.js';
 import { asked } from './split_rule.js';
 
