@@ -190,7 +190,7 @@ function plant(made, at, { id, timed, kernel, late }, { sms, size, best, longer,
       ...flows,
     },
   });
-  made.text(`${id} arrives`, [x + 3.7 * big, at.rate], narrow && !alone ? 'arrive' : 'arrive at the SMs', {
+  made.text(`${id} arrives`, [x + 4.25 * big, at.rate], narrow && !alone ? 'arrive' : 'arrive at the SMs', {
     ...{ bold: true, size: (narrow ? 1 : 1.1) * em, ...flows },
   });
   made.text(
