@@ -2,7 +2,7 @@
 // from slots_rule.js, with the block table of the run.
 import { makeGlide } from '../core/glide.js';
 import { handView, pull } from '../core/hand.js';
-import { element, number } from '../core/paint.js';
+import { element } from '../core/paint.js';
 import { slotsLayout, slotsMarks } from './slots_marks.js';
 import { placeOf } from './slots_rule.js';
 
@@ -30,16 +30,14 @@ export default function (host, { meta }, context) {
     return glide.pass(slotsMarks(at, { ...now, spot: ['path', 'hand'].includes(phase) ? spot() : null }, paint));
   }
   function speak() {
-    const phase = phases[clock.step],
-      { byte } = spot();
+    const phase = phases[clock.step];
     clock.tell('said', clock.step === last ? said : '');
     slider.value = token;
     slider.setAttribute('aria-valuetext', `token ${token}: page ${spot().page}, slot ${spot().slot}`);
     tokenIs.textContent = token;
     controls.toggleAttribute('inert', clock.step !== last);
     from.textContent = ['table', 'path', 'hand'].includes(phase)
-      ? `block table: run of ${meta.kernel}` +
-        (phase === 'table' ? '' : `, bytes: KV head ${meta.kv_head}, key at byte ${number(byte)}`)
+      ? `block table: run of ${meta.kernel}`
       : 'modelled: the block manager of the cache';
   }
   /** The reader's token. */

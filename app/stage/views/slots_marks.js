@@ -91,6 +91,8 @@ function memory(made, at, { pages, size, phase, held, max, spot }, paint, follow
       : `Memory: ${pages * size} slots${at.narrow ? '' : '. One slot: the K and V of one token'}`,
     { bold: true },
   );
+  if (!paged)
+    made.text('kept for', [x, at.memory.y - 0.45 * em, at.cell * size], 'Each new token reads all K and V before it.');
   for (let slot = 0; slot < size && follows; slot++)
     made.text(`slot ${slot} is`, [x + (slot + 0.5) * at.cell, at.memory.y - 0.45 * em], `${slot}`, {
       align: 'center',
@@ -233,7 +235,7 @@ function sequence(made, at, { held, name, size, spot }, paint) {
   made.text('sequence is', [at.left.x, at.left.y - 1.75 * em], `${name}: ${one.tokens} tokens in order`, {
     bold: true,
   });
-  if (!at.narrow) made.text('pale', [at.left.x, at.bottom - 0.4 * em], 'Pale: other requests');
+  if (!at.narrow) made.text('faint', [at.left.x, at.bottom - 0.4 * em], 'Faint: other requests');
   made.text('table is', [boxX, at.left.y - 1.75 * em], at.narrow ? 'Table' : 'Block table', { ...LATE, bold: true });
   made.text('table has', [boxX, at.left.y - 0.45 * em], at.narrow ? 'entry: page' : 'entry names page', LATE);
   for (let slot = 0; slot < size; slot++)

@@ -34,7 +34,9 @@ export default function (host, { meta }, context) {
   const glide = makeGlide(() => view.draw());
 
   function marks(/** @type {{paint: Paint}} */ { paint }) {
-    return glide.pass(splitMarks(at, { meta, phase: meta.phases[clock.step], timed: timed(), blocks, flow }, paint));
+    return glide.pass(
+      splitMarks(at, { meta, phase: meta.phases[clock.step], timed: timed(), blocks, played, flow }, paint),
+    );
   }
   function begin(/** @type {number} */ ms) {
     flow += FLOW;
@@ -50,7 +52,9 @@ export default function (host, { meta }, context) {
     if (phase !== 'hand' || !now || !played) return '';
     const [v1, v2] = now.us,
       [few, many] = now.blocks;
-    if (v2 < v1) return filled(words.wins, { times: short(v1 / v2, 2) });
+    const times = short(v1 / v2, 2);
+    if (v2 < v1)
+      return filled(many < meta.sms ? words.few : words.wins, { times, many: number(many), few: number(few) });
     return filled(few === many ? words.alone : words.full, { percent: Math.round(100 * (v2 / v1 - 1)) });
   }
   function speak() {

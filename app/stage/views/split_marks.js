@@ -3,7 +3,7 @@
 // split_asks.js has the time of one SM.
 import { Marks } from '../core/kinds.js';
 import { blend, COLOURS, number, PALETTE, rgb, short } from '../core/paint.js';
-import { ASKS_KINDS, asksLayout, asksMarks } from './split_asks.js';
+import { asksLayout, asksMarks } from './split_asks.js';
 import { spread } from './split_rule.js';
 
 const LINE = 4; // blocks in a line of an SM's square, and lines
@@ -21,7 +21,8 @@ export function splitLayout({ width: pane, height, em }, { parts, sms, l }) {
     gap = (narrow ? 0.8 : 2) * em, // between two plants
     half = (width - gap) / 2,
     tall = Math.max(height - 2, (narrow ? 20 : 14) * em),
-    plant = (/** @type {number} */ x, /** @type {number} */ wide) => plantLayout([x, 0, wide, tall], em, narrow, sms),
+    plant = (/** @type {number} */ x, /** @type {number} */ wide) =>
+      plantLayout([x, 0, wide, tall], em, narrow, sms, wide === width),
     // the merge: a row for each part, and one for all
     head = (height < 20 * em ? 1.8 : 2.2) * em,
     foot = (narrow ? 3.2 : height < 20 * em ? 1.6 : 2) * em,
@@ -47,13 +48,15 @@ export function splitLayout({ width: pane, height, em }, { parts, sms, l }) {
   };
 }
 
-/** A plant's places. @type {(rect: number[], em: number, narrow: boolean, sms: number) => any} */
-function plantLayout([x, y, w, h], em, narrow, sms) {
+/** A plant's places. alone: it has a line of terms.
+ * @type {(rect: number[], em: number, narrow: boolean, sms: number, alone: boolean) => any} */
+function plantLayout([x, y, w, h], em, narrow, sms, alone) {
   const small = narrow || h < 22 * em,
     big = (small ? 1.3 : 1.9) * em, // the numbers
     head = y + 0.9 * big,
     label = head + (small ? 1.4 : 1.7) * em,
-    strip = { y: label + 0.4 * em, h: (small ? 1.8 : 2.4) * em },
+    terms = label + (alone ? 1.5 * em : 0),
+    strip = { y: terms + (alone ? 0.7 : 0.4) * em, h: (small ? 1.8 : 2.4) * em },
     rate = strip.y + strip.h + (small ? 1.5 : 2) * em, // over the pipe
     said = (small ? 1.8 : 2.1) * em, // over the SMs
     pipe = { y: rate + 0.4 * em, h: Math.max(2.2 * em, Math.min(5 * em, 0.2 * (y + h - rate - said))) },
@@ -64,7 +67,7 @@ function plantLayout([x, y, w, h], em, narrow, sms) {
     off = (/** @type {number} */ many) => Math.abs(Math.log(w / many / high(many))) + (sms % many ? 0.25 : 0),
     columns = Array.from({ length: 32 }, (_, n) => n + 8).reduce((best, many) => (off(many) < off(best) ? many : best));
   return {
-    ...{ x, w, em, narrow, big, head, label, strip, rate, pipe, columns, said: top - 0.6 * em },
+    ...{ x, w, em, narrow, alone, big, head, label, terms, strip, rate, pipe, columns, said: top - 0.6 * em },
     sms: [x, top, w, free],
   };
 }
@@ -78,15 +81,16 @@ function plantLayout([x, y, w, h], em, narrow, sms) {
  * @param {string} now.phase whole, waits, asks, cut, parts, merged or hand
  * @param {block_table.Timed | null} now.timed the recorded times in the hand
  * @param {number} now.blocks of the SM in the hand
+ * @param {boolean} now.played the hand has moved
  * @param {number} now.flow how far the streams have flowed, in whole lengths
  * @param {Paint} paint
  */
-export function splitMarks(at, { meta, phase, timed, blocks, flow }, paint) {
+export function splitMarks(at, { meta, phase, timed, blocks, played, flow }, paint) {
   const made = new Marks(at.em),
     { long, asks } = meta;
   if (phase === 'parts' || phase === 'merged') merge(made, at, meta, phase, paint);
   else if (asks && (phase === 'waits' || phase === 'asks'))
-    asksMarks(made, at.time, { asks, sms: meta.sms, best: meta.best, phase, blocks }, paint);
+    asksMarks(made, at.time, { asks, sms: meta.sms, best: meta.best, phase, blocks, played }, paint);
   else if (long && timed) {
     const hand = phase === 'hand',
       first = { id: 'left', timed: hand ? timed : long, kernel: 0, late: hand };
@@ -106,8 +110,7 @@ const GOES = [0, 0.06], // what leaves is gone before anything else moves
 /** Memory with K and V, the pipe, and the SMs. */
 /** @type {(made: Marks, at: any, now: Plant, meta: block_table.SplitMeta, flow: number, paint: Paint) => void} */
 function plant(made, at, { id, timed, kernel, late }, { sms, size, best, longer, more }, flow, paint) {
-  const { x, w, em, narrow, big, head, label, strip, pipe, columns, said } = at,
-    alone = w > 45 * em,
+  const { x, w, em, narrow, alone, big, head, label, terms, strip, pipe, columns, said } = at,
     heads = Math.round(timed.blocks[0] / timed.contexts),
     { contexts, tokens } = timed,
     rate = timed.rate[kernel],
@@ -121,8 +124,13 @@ function plant(made, at, { id, timed, kernel, late }, { sms, size, best, longer,
     comes = { out: GOES, span: still ? EARLY : COMES, ease: 'both' },
     flows = { out: GOES, span: still ? EARLY : FLOWS, ease: 'both' },
     most = Math.max(...[...longer, ...more].map(one => one.contexts * one.tokens)),
-    block = kernel ? `${number(Math.min(size, tokens))} tokens` : 'context';
-  made.text(`${id} name`, [x, head], narrow ? name : `${name}: a block for each head and ${block}`, {
+    block = kernel ? `${number(Math.min(size, tokens))} tokens` : 'context',
+    named = alone
+      ? `${name}: PagedAttention’s first kernel`
+      : narrow
+        ? name
+        : `${name}: a block for each head and ${block}`;
+  made.text(`${id} name`, [x, head], named, {
     ...{ bold: true, fill, size: (narrow ? 1.2 : alone ? 1.3 : 1.1) * em, ...comes },
   });
   made.text(`${id} takes`, [x + w, head], '', {
@@ -143,6 +151,10 @@ function plant(made, at, { id, timed, kernel, late }, { sms, size, best, longer,
     narrow ? `${contexts} × ${number(tokens)} tokens, ${heads} heads` : `K and V: ${of}, ${heads} heads`,
     { size: narrow || late ? em : 1.1 * em, ...comes },
   );
+  if (alone)
+    made.text(`${id} terms`, [x, terms, w], 'Context: a request’s tokens. Head: an attention of its own.', {
+      ...{ size: (narrow ? 1 : 1.1) * em, ...comes },
+    });
   if (late && kernel)
     made.text(`${id} ratio`, narrow ? [x + 2.4 * em, head] : [x + w, label + 0.2 * em], '', {
       ...{ value: us / timed.us[0], format: (/** @type {number} */ now) => `${now.toFixed(2)} × V1`, bold: true },
@@ -167,26 +179,33 @@ function plant(made, at, { id, timed, kernel, late }, { sms, size, best, longer,
   made.add(`${id} stream`, 'stream', [x, pipe.y, w, pipe.h], {
     ...{ share: rate / best, flow, fill: paint.panel, stroke: paint.border, of: { em, fills: [COLOURS.K, COLOURS.V] } },
     ...{ enter: { share: 0 }, ...flows, datum: { part: 'stream', kernel: name } },
-    tip: `${name}: its blocks ask for ${short(rate, 4)} TB of K and V in a second`,
+    tip: `${name}: ${short(rate, 4)} TB of K and V arrive at its blocks in a second, repeats from L2 too`,
   });
   made.text(`${id} rate`, [x, at.rate], '', {
     ...{
       value: rate,
-      format: (/** @type {number} */ now) => `${now.toFixed(2)} TB/s asked for`,
+      format: (/** @type {number} */ now) => `${now.toFixed(2)} TB/s`,
       bold: true,
       size: big,
       ...flows,
     },
   });
+  made.text(`${id} arrives`, [x + 4.25 * big, at.rate], narrow && !alone ? 'arrive' : 'arrive at the SMs', {
+    ...{ bold: true, size: (narrow ? 1 : 1.1) * em, ...flows },
+  });
   made.text(
     `${id} best`,
     [x + w, at.rate],
-    narrow ? `full: ${best.toFixed(2)}` : `full: ${best.toFixed(2)}, best recorded`,
+    alone && !narrow ? `pipe from memory, full: ${best.toFixed(2)} (best recorded)` : `full: ${best.toFixed(2)}`,
     { align: 'right', size: (narrow ? 1 : 1.1) * em, ...flows },
   );
   const product = alone && !kernel ? `${contexts} contexts × ${heads} query heads = ` : '',
     has = each ? `about ${number(each)} ${narrow ? 'in each SM' : 'each'}` : 'most have none',
-    grid = narrow ? has : `${product}${number(blocks)} blocks on ${sms} SMs: ${has}`;
+    grid = narrow
+      ? alone
+        ? `${number(blocks)} blocks, ${has}`
+        : has
+      : `${product}${number(blocks)} blocks on ${sms} SMs: ${has}`;
   made.text(`${id} blocks`, [x, said], grid, { bold: true, size: (narrow ? 1 : 1.1) * em, ...comes });
   made.add(`${id} sms`, 'sms', at.sms, {
     ...{ of: { columns }, counts: spread(blocks, sms), fill, stroke: paint.border, empty: paint.panel },
@@ -212,7 +231,7 @@ function merge(made, at, { parts, m, l, v1_l }, phase, paint) {
     baseline = (/** @type {number} */ y, /** @type {number} */ h) => y + h / 2 + 0.35 * size,
     names = [
       ['max', narrow ? 'max' : 'own max m'],
-      ...(narrow ? [] : [['output', merged ? 'own O × factor' : 'own output O']]),
+      ...(narrow ? [] : [['output', merged ? 'own output O × factor' : 'own output O, not divided']]),
       ...(merged ? [['weight', 'factor']] : []),
       ['sum', merged ? 'own sum × factor' : 'own sum l'],
     ];
@@ -312,7 +331,6 @@ function merge(made, at, { parts, m, l, v1_l }, phase, paint) {
 
 /** @type {import('../core/kinds.js').Kinds} */
 export const SPLIT_KINDS = {
-  ...ASKS_KINDS,
   // K over V of some contexts. Each is in parts with so many pixels between them, or in its heads where there is room.
   strip(g, { rect: [x, y, w, h], of: { contexts, parts, heads, letters }, fills, gap }) {
     const whole = w / contexts,

@@ -39,7 +39,7 @@ class SlotsMeta(TypedDict):
     phases: reserved, pages, free, later, table, path or hand, at each step.
     held: the sequences at each step.
     pages, size: of memory: its pages and their slots. max_len: reserved slots of a sequence.
-    name: of the followed sequence. bases: the byte of K at which each of its pages begins, for the KV head `kv_head`.
+    name: of the followed sequence. bases: the byte of K at which each of its pages begins, for one KV head.
     piece: bytes from a slot to the next. example: the token of the question.
     words: the sentences under a hand.
     provenances: the source of each step. None: the page's.
@@ -53,7 +53,6 @@ class SlotsMeta(TypedDict):
     max_len: int
     name: str
     kernel: str
-    kv_head: int
     bases: list[int]
     piece: int
     example: int
@@ -91,7 +90,6 @@ def view(run: Run, walk: Walk) -> stage.View:
         "max_len": data["max_len"],
         "name": data["name"],
         "kernel": run.request.kernel.name,
-        "kv_head": kv_head,
         "bases": [axes.byte_of(paged.k[1], page=page, kv_head=kv_head) for page in data["followed"].table],
         "piece": axes.byte_of(paged.k[1], slot=1),
         "example": data["example"]["token"],

@@ -41,8 +41,8 @@ class Part(TypedDict):
 class Timed(TypedDict):
     """V1 and V2 with so many contexts of so many tokens.
 
-    us: recorded times. blocks: of each. rate: bytes of K and V that all blocks ask for, by the time, in TB/s.
-    parts: partitions of a context.
+    us: recorded times. blocks: of each. rate: bytes of K and V that arrive at all blocks, repeats too, by the
+    time, in TB/s. parts: partitions of a context.
     """
 
     tokens: int
