@@ -152,9 +152,7 @@ export function bucketsMarks(at, now, paint) {
   made.text(
     'memory is',
     [at.left, 0.68 * at.head],
-    at.narrow
-      ? 'tile in shared memory'
-      : `a tile in shared memory: 32 rows of words (4 bytes)${now.asks ? ', its shade is the column' : ''}`,
+    at.narrow ? 'tile in shared memory' : 'a tile in shared memory: 32 rows of words (4 bytes)',
     {
       bold: true,
     },
