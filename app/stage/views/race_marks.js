@@ -39,7 +39,7 @@ export function raceLayout({ width, height, em }) {
       ? { x: 0, w: width, y: 2.9 * em, h: 1.3 * em, pitch: 3 * em }
       : { x: 11.5 * em, w: width - 21.5 * em, y: 1.6 * em, h: 1.7 * em, pitch: 2.2 * em },
     top = bar.y + bar.pitch + bar.h + 0.7 * em,
-    room = Math.max((narrow ? 25 : 19) * em, height - top),
+    room = Math.max((narrow ? 23.5 : 19) * em, height - top),
     strip = 1.6 * em, // the thickness of Q, K, V and O
     corner = 2 * (strip + GAP), // from the strips' outer edge to the square
     sheet = 0.9 * strip, // P lies on S, a little to the right and down

@@ -123,7 +123,7 @@ function addWeights(made, at, meta, { step, paint, row, wide }) {
   places.forEach(([x, w], n) => {
     const key = filled(words.key, { key: own.keys[n] }),
       value = phase === 'share' ? row.P[n].toFixed(2) : key,
-      size = Math.max(12, Math.min(phase === 'share' ? big : 1.2 * em, (w - 6) / (wide(value, true) / em)));
+      size = Math.max(em, Math.min(phase === 'share' ? big : 1.2 * em, (w - 6) / (wide(value, true) / em)));
     made.rect(`P ${n}`, [x, top, Math.max(1, w - 3), high], {
       ...{ fill: COLOURS.P, stroke: COLOURS.P, datum: { tensor: 'P', key: n } },
       tip: `${key}: P = ${row.P[n].toFixed(4)}`,
@@ -171,7 +171,7 @@ function addBars(made, at, meta, { step, paint, row, changed, wide }) {
     const dS = row.dS[n],
       area = [x, Math.min(line, to), Math.max(1, w - 3), Math.max(1.5, Math.abs(to - line))],
       said = signed(dS),
-      size = Math.max(12, Math.min(big, (w - 8) / (wide(said, true) / em), area[3] / 1.3)),
+      size = Math.max(em, Math.min(big, (w - 8) / (wide(said, true) / em), area[3] / 1.3)),
       inside = area[3] >= 1.3 * size;
     made.rect(`dS ${n}`, area, {
       ...{
