@@ -120,7 +120,7 @@ def questions() -> list[stage.Question]:
 
 def _place(where: Provenance) -> Row:
     """The device and the date of a recording."""
-    return {"device": where.device.removeprefix("NVIDIA "), "date": where.date}
+    return {"device": stage.gpu_name(where.device), "date": where.date}
 
 
 def _fewer(tokens: int) -> float:

@@ -148,7 +148,7 @@ export function asksMarks(made, at, { asks, sms, best, phase, blocks: most, play
         `empty ${n}`,
         [(place(n * asks.cycles) + place(n * asks.cycles + begin)) / 2, pipe + wide / 2 + 0.35 * em],
         'empty',
-        { ...{ ...bold, align: 'center', fill: PALETTE.wrong, span: [when(n * asks.cycles + begin), 0.95] } },
+        { ...{ ...bold, align: 'center', fill: WAIT, span: [when(n * asks.cycles + begin), 0.95] } },
       );
     const [few, all] = [asks.bytes, full].map(bytes => number(Number(bytes.toPrecision(2)))),
       lines = [`On their way: about ${few} bytes.`, `The pipe of an SM holds about ${all}.`],
@@ -170,7 +170,7 @@ function chart(made, { x, w, em, narrow, big, asks: own, chart: at }, { asks, sm
     roof = at.y;
   made.text('share', [x + w, own.pipe - 0.5 * em], '', {
     ...{ value: 100 * share, format: (/** @type {number} */ now) => `${now.toFixed(0)}% full`, bold: true },
-    ...{ align: 'right', size: 0.85 * big, fill: share < 1 ? PALETTE.wrong : paint.primary, ...comes },
+    ...{ align: 'right', size: 0.85 * big, fill: share < 1 ? WAIT : paint.primary, ...comes },
   });
   made.text(
     'chart is',

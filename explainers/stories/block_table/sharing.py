@@ -79,7 +79,9 @@ def view() -> stage.View:
     if any(v1.get(field) != grouped.get(field) for field in ("contexts", "tokens", "heads", "device")):
         v1 = {}  # of another problem
     bars: list[Bar] = [
-        {"grouped": of is grouped, "kv": kv, "us": us} for of in (v1, grouped) for kv, us in _falling(of.get("us", {}))
+        {"grouped": of is grouped, "kv": kv, "us": of["us"][kv]}
+        for of in (v1, grouped)
+        for kv in reversed(of.get("heads", []))
     ]
     heads = MODEL["heads"]
     shared = heads // GROUPS
@@ -109,10 +111,6 @@ def view() -> stage.View:
     times = {"label": "recorded", "said": meta["times"]}
     meta["provenances"] = [times if phase == "times" else modelled for phase in phases]
     return stage.View("sharing", "sharing", "Grouped heads", {**meta, "clock": True, "state": []})
-
-
-def _falling(us: dict[int, float]) -> list[tuple[int, float]]:
-    return sorted(us.items(), reverse=True)
 
 
 def _gain(timed: Row) -> float | None:

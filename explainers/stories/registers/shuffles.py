@@ -45,7 +45,7 @@ class Gain(TypedDict):
     us, said, names: of the three.
     factors: how many times faster than the one before, "" for the first.
     times: the last factor.
-    place, also: where it was recorded, and the other changes, as lines.
+    notes: the other changes, and where it was recorded, as lines.
     """
 
     us: list[float]

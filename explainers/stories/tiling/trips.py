@@ -59,7 +59,7 @@ def _timed() -> TilesTimed | None:
         us = of_problem(table, sizes | {"causal": False}).drop_duplicates("key").set_index("key").median_us
         before, now = (us.get(name) for name in WORDS.table("kernels").values())
         if before and now:
-            names = {"device": where.device.removeprefix("NVIDIA "), "date": where.date}
+            names = {"device": stage.gpu_name(where.device), "date": where.date}
             said = WORDS.say("timed", names | {"sizes": stage.sizes_said(sizes)})
             return {"before": before, "now": now, "times": short(before / now, 3), "said": said}
     return None

@@ -344,7 +344,7 @@ def _problem(
     id: str, sizes: Mapping[str, object], where: Provenance, times: Mapping[str, float], **more: object
 ) -> TimedProblem:
     said = stage.sizes_said(sizes)
-    names: Row = {"sizes": said, "device": where.device.removeprefix("NVIDIA "), "date": where.date}
+    names: Row = {"sizes": said, "device": stage.gpu_name(where.device), "date": where.date}
     names |= {"peer": False, "turns": False, **more}
     us = {name: float(value) for name, value in times.items() if name in RUNGS or name in RIVALS}
     fastest = min((value for name, value in us.items() if name in RUNGS), default=0.0)
